@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
 from smartpubsub.pipeline import little_run, stages
+from smartpubsub.pipeline.delivery_order import order_violations
+from smartpubsub.pipeline.distributions import spread
 from smartpubsub.pipeline.little import NeedsSparkError
 from smartpubsub.pipeline.measure import measure
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
-from smartpubsub.pipeline.orders import order_violations
 from smartpubsub.pipeline.result_schemas import RUNS
-from smartpubsub.pipeline.spreads import spread
 from smartpubsub.pipeline.traces import read_traces
 from smartpubsub.sim.judging import spread as sim_spread
 

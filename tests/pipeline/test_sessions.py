@@ -103,6 +103,7 @@ def test_a_prompt_has_the_stages(
         'match(f"{here}/e", f"{here}/s", f"{here}/m")',
         'match(f"{here}/no", f"{here}/s", f"{here}/m")',
         'spark.read.parquet(f"{here}/m").count() + 41',
+        'spark.read.format("smartpubsub").options(node=f"{here}/no").load().count()',
     ]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines) + "\n"))
 
@@ -112,6 +113,7 @@ def test_a_prompt_has_the_stages(
     assert "matches out" in output.out
     assert "42" in output.out
     assert "/no: no such file or folder" in output.err
+    assert "smartpubsub: option 'topic': name either the topics" in output.err
     assert "Traceback" not in output.err
     assert SparkSession.getActiveSession() is not None
 

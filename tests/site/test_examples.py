@@ -31,7 +31,7 @@ RUN_ELSEWHERE = {
 }
 """Pages whose programs tests of their own run."""
 RUN_HERE = ("tutorial.md", "guide-applications.md")
-TYPE_CHECKED = {"fastdelivery.md", "pulsarcast.md", "client.md", "pipeline.md"}
+TYPE_CHECKED = {"fastdelivery.md", "guide-data.md", "pulsarcast.md", "client.md", "pipeline.md"}
 PRELUDE = """\
 # mypy: disable-error-code="name-defined"
 import smartpubsub

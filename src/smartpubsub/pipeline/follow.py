@@ -93,10 +93,10 @@ class Followed:
 def follow(
     spark: SparkSession, following: Following, over: threading.Event, tell: Tell
 ) -> Followed:
-    """Archive what comes until `over` is set; `tell` gets the name and the result of each batch."""
+    """Archive what comes until `over` is set; `tell` gets what each batch has, and its result."""
     followed, turn = Followed(), threading.Lock()
 
-    def add(batch: DataFrame, number: int, *, name: str) -> None:
+    def add(batch: DataFrame, number: int, *, name: str, told: str) -> None:
         # Streams take turns: two writers would take each other's files for their own.
         with _taken(turn, over):
             # A new checkpoint is a new query, whose batches have the same numbers again.
@@ -106,10 +106,16 @@ def follow(
             done = _added(batch, f"{name}-{number}", proofs, following.out, output)
             if done.blocks:
                 followed.add(done)
-                tell(name, done)
+                tell(told, done)
 
     streams = [
-        _Stream(partial(_start, spark, following, name, options, partial(add, name=name)))
+        _Stream(
+            partial(
+                _start,
+                *(spark, following, name, options),
+                partial(add, name=name, told=options.get("predicate", TOPICS)),
+            )
+        )
         for name, options in following.sources()
     ]
     # Errors of batches are those of their queries; one that is interrupted is repeated later.

@@ -1,6 +1,6 @@
 """One run of a trace in memory: its subscriptions, events and deliveries, and which were expected.
 
-It computes for little data what `told` and `owed` compute in SQL; a test compares the two.
+For little data, it computes what `trace_calls` and `expected` compute in SQL; a test compares them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from smartpubsub.pipeline.errors import PipelineError
-from smartpubsub.pipeline.words import shown
+from smartpubsub.pipeline.toml_text import shown
 
 Format: TypeAlias = Literal["json", "csv", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)

@@ -9,18 +9,18 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from smartpubsub.pipeline import told
+from smartpubsub.pipeline import trace_calls as calls
+from smartpubsub.pipeline.expected import pairs
 from smartpubsub.pipeline.folders import Folder, MaybeSpark
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
-from smartpubsub.pipeline.outputs import PARQUET, Output
-from smartpubsub.pipeline.owed import pairs
-from smartpubsub.pipeline.summed import (
+from smartpubsub.pipeline.metrics import (
     node_metrics,
     published_metrics,
     run_metrics,
     topic_metrics,
     window_metrics,
 )
+from smartpubsub.pipeline.outputs import PARQUET, Output
 from smartpubsub.pipeline.traces import checked_count, ends
 
 WINDOW_MS = 1_000
@@ -37,8 +37,8 @@ def measure(
     remove_metrics(spark, out, output)
     # These are few, and each query needs them: they are read from the traces once.
     rare = _here(rows.where("what in ('end', 'fault', 'create')"))
-    about, fault = _here(ends(rare)), _here(told.faults(rare))
-    orphan, names = _here(told.orphans(rare, fault, about)), _here(told.topic_names(rare))
+    about, fault = _here(ends(rare)), _here(calls.faults(rare))
+    orphan, names = _here(calls.orphans(rare, fault, about)), _here(calls.topic_names(rare))
     made: dict[str, DataFrame] = {}
 
     def write(name: str, frame: DataFrame) -> None:
@@ -46,8 +46,8 @@ def measure(
         output.write(frame, path, table)
         made[name] = output.read(spark, path, table.schema)
 
-    wanted, said = told.subscriptions(rows, fault), told.events(rows, fault, orphan, names)
-    write("deliveries", pairs(said, wanted, told.deliveries(rows), fault, about))
+    wanted, said = calls.subscriptions(rows, fault), calls.events(rows, fault, orphan, names)
+    write("deliveries", pairs(said, wanted, calls.deliveries(rows), fault, about))
     write("subscribed", _subscribed(wanted, names))
     write("copies", _copies(rows))
     write("loads", _loads(rows, about, window_ms))
@@ -92,7 +92,7 @@ def _subscribed(subscriptions: DataFrame, names: DataFrame) -> DataFrame:
         "node",
         "subscription",
         "predicate",
-        told.topic_of("predicate", "called").alias("topic"),
+        calls.topic_of("predicate", "called").alias("topic"),
         "called_us",
         sf.get("in_force", sf.lit(0)).start_us.alias("in_force_us"),
         (sf.get("in_force", sf.lit(0)).start_us - sf.col("called_us")).alias("latency_us"),

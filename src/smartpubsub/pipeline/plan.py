@@ -18,7 +18,7 @@ from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.plan_values import KEYS, PlanError, listed
-from smartpubsub.pipeline.words import shown
+from smartpubsub.pipeline.toml_text import shown
 from smartpubsub.protocols.registry import protocol_names, spec_of
 from smartpubsub.sim.experiments.options import SimOptions
 

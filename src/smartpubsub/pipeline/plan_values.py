@@ -9,7 +9,7 @@ from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.id_work import BITS_MAX
-from smartpubsub.pipeline.words import shown
+from smartpubsub.pipeline.toml_text import shown
 from smartpubsub.protocols.registry import PROTOCOLS, protocol_names
 from smartpubsub.protocols.spec import RESILIENCES
 from smartpubsub.sim.adversaries.kinds import Adversary, AdversaryError

@@ -105,10 +105,25 @@ def test_a_stream_that_fails_ends_it_with_one_line(spark: SparkSession, tmp_path
         ["--follow", "--predicate", "surf"],
         ["--follow", "a.car", "--predicate", "surf", "--out", "a"],
         ["a.car", "--predicate", "surf", "--out", "a"],
+        ["--follow", "--predicate", "surf[", "--out", "a"],
     ],
 )
 def test_options_that_do_not_fit_are_a_usage_error(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["pipeline", "archive", *words]) == 2
-    assert "--follow" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "--follow" in said or "--predicate 'surf[': column 6" in said
+
+
+def test_a_node_or_topic_that_is_not_there_is_said_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "node")
+    words = ["pipeline", "archive", "--follow", "--data", folder, "--out", str(tmp_path / "live")]
+    assert main([*words, "--predicate", "surf"]) == 1
+    assert "start one with" in capsys.readouterr().err
+    with node_in(tmp_path / "node"):
+        assert main([*words, "--topic", "news"]) == 1
+    assert "knows no topic 'news'" in capsys.readouterr().err
+    assert not (tmp_path / "live").exists()

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pyspark.sql.types import DoubleType, StringType, StructType
+from pyspark.sql import SparkSession
+from pyspark.sql.types import CalendarIntervalType, DoubleType, StringType, StructType
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.datasource.events import EventMapping
@@ -18,6 +19,9 @@ from smartpubsub.pipeline.datasource.options import (
     sink_options,
     source_options,
 )
+from smartpubsub.pipeline.datasource.rows import RowSchema
+from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from tests.pipeline.datasource.nodes import run_to_end, stream_of
 
 SOURCE_MISTAKES: list[tuple[dict[str, str], str]] = [
     ({"topic": "news"}, "option 'node': is missing"),
@@ -59,6 +63,11 @@ def test_options_are_read() -> None:
     assert not options.fails_on_data_loss
 
 
+def test_a_type_that_no_event_has_is_named() -> None:
+    with pytest.raises(PipelineError, match="the column 'wait' has the type interval"):
+        RowSchema(StructType().add("wait", CalendarIntervalType()))
+
+
 def test_a_node_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
     with pytest.raises(SmartPubSubError, match=r"option 'node': .* does not exist"):
         NodeLink(NodeOptions(str(tmp_path / "nowhere")))
@@ -74,3 +83,16 @@ def test_a_sink_needs_predicates() -> None:
         EventMapping(sink_options({"node": "a", "predicate": "{town}"}), rows)
     with pytest.raises(SmartPubSubError, match="option 'predicate': 'a//1' is no predicate"):
         EventMapping(sink_options({"node": "a", "predicate": "a//{city}"}), rows)
+
+
+def test_a_stream_that_cannot_begin_says_why(spark: SparkSession, tmp_path: Path) -> None:
+    checkpoint, out = tmp_path / "checkpoint", tmp_path / "out"
+    with (
+        pytest.raises(PipelineError, match=r"^option 'minPartitions': .* whole number from 1 on$"),
+        told_plainly(),
+    ):
+        run_to_end(stream_of(spark, tmp_path, topic="n", minPartitions=0), checkpoint, out)
+    wrong = spark.readStream.format("smartpubsub").schema("cid int")
+    frame = wrong.options(node=str(tmp_path), topic="n").load()
+    with pytest.raises(PipelineError, match=r"^schema: the column 'cid' has"), told_plainly():
+        run_to_end(frame, checkpoint, out)

@@ -15,7 +15,7 @@ from smartpubsub.pipeline import stream
 from smartpubsub.pipeline.datasource.options import source_options
 from smartpubsub.pipeline.datasource.past import PastReader
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from tests.pipeline.datasource.nodes import node_in, run_to_end, stream_of
+from tests.pipeline.datasource.nodes import batch_of, node_in, run_to_end, stream_of
 
 TEMPERATURES = "event_id string, temp double, city string, topics array<string>, cid string"
 
@@ -27,6 +27,8 @@ def test_past_events_are_a_table(spark: SparkSession, tmp_path: Path) -> None:
             client.publish(f"portugal/temp={temp}.5", json={"city": f"c{temp}", "wind": temp % 3})
         client.publish("portugal/temp[1,2]")
         client.publish("spain/temp=25")
+        assert batch_of(spark, folder, predicate="france").collect() == []
+        assert not batch_of(spark, folder, predicate="spain", startingOffsets="latest").count()
 
         table = spark.read.format("smartpubsub").schema(TEMPERATURES + ", wind int")
         rows = table.options(node=str(folder), where="portugal and temp", minPartitions=3).load()
@@ -60,6 +62,13 @@ def test_the_node_leaves_out_what_filters_exclude() -> None:
     assert wanted["temp"] == (math.nextafter(25, 0), math.nextafter(28, 99))
     rows = pa.record_batch({"temp": [25.0, 26.0, 28.0, 26.0, None], "wind": [1, 1, 1, 2, 1]})
     assert reader.filtered(rows).column("temp").to_pylist() == [26.0, 28.0]
+
+
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_a_table_of_the_past_has_no_offsets(option: str) -> None:
+    given = {"node": "a", "predicate": "surf", option: "{}"}
+    with pytest.raises(PipelineError, match=f"option '{option}': a table of past events"):
+        PastReader(source_options(given, is_stream=False), StructType())
 
 
 def test_a_journal_survives_the_query_and_the_node(spark: SparkSession, tmp_path: Path) -> None:

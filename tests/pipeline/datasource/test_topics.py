@@ -36,6 +36,7 @@ def client(folder: Path) -> Iterator[BlockingClient]:
 
 def test_a_topic_is_a_table(spark: SparkSession, folder: Path, client: BlockingClient) -> None:
     topic = client.create_topic("news").id
+    assert batch_of(spark, folder, topic="news").collect() == []
     cids = published(client, topic, range(20))
 
     rows = batch_of(spark, folder, topic="news", minPartitions=3).collect()
@@ -51,6 +52,12 @@ def test_a_topic_is_a_table(spark: SparkSession, folder: Path, client: BlockingC
         assert row.predicate == topic
         assert row.ranges == []
     assert len({row.event_id for row in rows}) == len(rows)
+
+    before = batch_of(spark, folder, topic="news", endingOffsets="2026-01-31")
+    assert before.count() == 0
+    wrong = batch_of(spark, folder, topic="news", endingOffsets='{"x": {}}')
+    with pytest.raises(PipelineError, match="option 'endingOffsets': heads of 'x'"), told_plainly():
+        wrong.collect()
 
 
 def test_a_topic_is_read_through_a_gateway(spark: SparkSession, tmp_path: Path) -> None:
@@ -115,6 +122,10 @@ def test_columns_have_the_types_that_a_user_declares(
         told_plainly(),
     ):
         frame.schema("cid int").options(node=str(folder), topic="news").load().collect()
+    with pytest.raises(PipelineError, match=r"column 'temp' is declared NOT NULL"), told_plainly():
+        frame.schema("temp double not null").options(
+            node=str(folder), topic="news"
+        ).load().collect()
 
 
 def test_several_topics_are_read_together(

@@ -28,6 +28,7 @@ from smartpubsub.cli.topic.gaps import tell_gaps
 from smartpubsub.client.blocking_socket import folder_of
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.local_inputs import check_new_file
+from smartpubsub.predicates import Predicate, PredicateError
 from smartpubsub.protocols.blocks import CidError, cid_from_text
 from smartpubsub.protocols.car import CarError, read_sections
 
@@ -174,6 +175,11 @@ def _check_following(
         )
     if not topics and not predicates:
         raise click.UsageError("--follow needs topics (--topic), events (--predicate), or both")
+    for predicate in predicates:
+        try:
+            Predicate.parse(predicate)
+        except PredicateError as error:
+            raise click.UsageError(f"--predicate {predicate!r}: {error}") from None
 
 
 def run_following(
@@ -186,6 +192,11 @@ def run_following(
 ) -> None:
     """Archive what comes until a signal ends the command."""
     need_delta()
+    # Spark takes seconds to start; what is wrong is said before.
+    with running_node(data) as node:
+        node.ask("info")
+        for topic in topics:
+            node.ask("topic-heads", topic=topic, limit=0)
     with needing_spark():
         from smartpubsub.pipeline.archive_folder import check_archive_output
         from smartpubsub.pipeline.errors import told_plainly
@@ -197,10 +208,10 @@ def run_following(
         node=folder_of(data), out=out, topics=topics, predicates=predicates, every_s=every_s
     )
 
-    def tell(name: str, done: Archived) -> None:
+    def tell(what: str, done: Archived) -> None:
         counts = {"events": done.events + done.publications, "bad": done.bad}
-        text = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-        click.echo(f"{name}: {text or 'nothing new'}", err=True)
+        text = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+        click.echo(f"{what}: {text or 'nothing new'}", err=True)
 
     over = threading.Event()
     # Batches are small, and Java should not compile at length what the first ones need.

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from smartpubsub.cli.pipeline.options import SparkOptions, needing_spark, spark_options
-from smartpubsub.errors import SmartPubSubError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,11 +27,13 @@ class Shell(InteractiveConsole):
 
     def showtraceback(self) -> None:
         """Print the exception that was raised."""
-        error = sys.exc_info()[1]
-        if isinstance(error, SmartPubSubError):
-            self.write(f"smartpubsub: {error}\n")
-        else:
+        from smartpubsub.pipeline.errors import own_text
+
+        text = own_text(sys.exc_info()[1])
+        if text is None:
             super().showtraceback()
+        else:
+            self.write(f"smartpubsub: {text}\n")
 
 
 @click.command()

@@ -67,9 +67,11 @@ def _transport(options: NodeOptions) -> Transport:
         from smartpubsub.client.web_socket import Place
 
         return LineTransport(BlockingWeb(Place.of(options.node, options.token)))
-    folder = Path(options.node).expanduser()
+    folder = Path(options.node).expanduser().absolute()
     if not folder.is_dir():
         raise OptionError(
-            "node", f"{folder} does not exist; name the data folder of a running node"
+            "node",
+            f"{folder} does not exist; name the data folder of a running node, or the URL of its"
+            " gateway, as http://127.0.0.1:8080",
         )
     return LineTransport(BlockingNetwork(str(folder)))

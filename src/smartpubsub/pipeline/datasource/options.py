@@ -201,7 +201,7 @@ def _read(given: Mapping[str, str], name: str, read: Callable[[str], T], default
         raise OptionError(name, str(error)) from None
 
 
-def _position(text: str) -> Position:
+def _position(text: str, words: str = "earliest, latest") -> Position:
     if text.lower() in (EARLIEST, LATEST):
         return Position(text.lower())
     if text.startswith("{"):
@@ -214,14 +214,14 @@ def _position(text: str) -> Position:
     at = event_or_time(text)
     if isinstance(at, str):
         raise ValueError(
-            f"{text[:60]!r} is no position; give earliest, latest, a time such as"
+            f"{text[:60]!r} is no position; give {words}, a time such as"
             " 2026-01-31T12:00Z, a period such as 1h, or offsets as JSON"
         )
     return Position(at=at if at.tzinfo is not None else at.replace(tzinfo=UTC))
 
 
 def _end(text: str) -> Position:
-    end = _position(text)
+    end = _position(text, "latest")
     if end.is_earliest:
         raise ValueError("a read does not end at the earliest event; give latest, or a time")
     return end

@@ -46,10 +46,11 @@ class PastReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         start = options.start or Position(EARLIEST)
-        if start.offsets is not None or options.end.offsets is not None:
-            raise OptionError(
-                "startingOffsets", "a table of past events begins and ends at times; give a time"
-            )
+        positions = {"startingOffsets": start, "endingOffsets": options.end}
+        for option, position in positions.items():
+            if position.offsets is not None:
+                problem = "a table of past events begins and ends at times; give a time"
+                raise OptionError(option, problem)
         self._options = options
         self._schema = schema
         self._rows = RowSchema(schema)
@@ -91,7 +92,8 @@ class PastReader(DataSourceReader):
         # Spark starts a Python process for each step of planning, where this is not needed.
         from smartpubsub.pipeline.datasource.decoding import StoredEvents
 
-        assert isinstance(partition, PastPart)
+        if not isinstance(partition, PastPart):
+            return  # What Spark makes of no parts at all.
         link = NodeLink(self._options, was_there=True)
         first = 0
         while len(events := StoredEvents(self._page(link, partition, first=first)[1])):

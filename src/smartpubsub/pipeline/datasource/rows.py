@@ -58,15 +58,15 @@ class RowSchema:
     """A schema that a user asks for, and how events become rows of it."""
 
     def __init__(self, schema: StructType) -> None:
-        self._arrow = to_arrow_schema(schema, timezone="UTC")
         self._columns = [_column(field) for field in schema.fields]
+        self._arrow = to_arrow_schema(schema, timezone="UTC")
 
     def batches(self, events: Events) -> Iterator[pa.RecordBatch]:
         """The rows of events, in Arrow batches of a limited length."""
         if not len(events):
             return
         arrays = [
-            _array(column(events), field.type)
+            _array(column(events), field)
             for column, field in zip(self._columns, self._arrow, strict=True)
         ]
         whole = pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
@@ -74,8 +74,15 @@ class RowSchema:
             yield whole.slice(start, ROWS_PER_BATCH)
 
 
-def _array(values: Any, kind: pa.DataType) -> pa.Array:
-    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
+def _array(values: Any, field: pa.Field) -> pa.Array:
+    kind = field.type
+    array = values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
+    if array.null_count and not field.nullable:
+        raise PipelineError(
+            f"schema: the column {field.name!r} is declared NOT NULL, and an event has no value for"
+            " it; leave out NOT NULL"
+        )
+    return array
 
 
 def _column(field: StructField) -> Callable[[Events], Any]:

@@ -64,10 +64,10 @@ class Topics:
             if pins:
                 self._link.ask("topic-pin", topic=topic)
 
-    def at(self, position: Position) -> Offset:
-        """The offset at a position."""
+    def at(self, position: Position, option: str = "startingOffsets") -> Offset:
+        """The offset at a position, which an option gives."""
         if position.offsets is not None:
-            return self._checked(position.offsets)
+            return self._checked(position.offsets, option)
         if position.is_earliest:
             return {room: {} for room in self._names}
         fields = {} if position.at is None else {"before_us": time_us(position.at)}
@@ -118,13 +118,13 @@ class Topics:
         )
         return told
 
-    def _checked(self, given: Mapping[str, Any]) -> Offset:
+    def _checked(self, given: Mapping[str, Any], option: str) -> Offset:
         for room, heads in given.items():
             is_read = room in self._names and isinstance(heads, dict)
             if not is_read or not all(type(height) is int for height in heads.values()):
                 topics = ", ".join(self._names)
                 raise OptionError(
-                    "startingOffsets",
+                    option,
                     f"heads of {room!r} cannot be used; give the heights of events by content id"
                     f" for the topics {topics}, as the offsets of a query show them",
                 )
@@ -152,7 +152,8 @@ class _Reading:
         # Spark starts a Python process for each step of planning, where this is not needed.
         from smartpubsub.pipeline.datasource.decoding import TopicEvents
 
-        assert isinstance(part, TopicPart)
+        if not isinstance(part, TopicPart):
+            return  # What Spark makes of no parts at all.
         link = NodeLink(self._options, was_there=True)
         first, end = part.first, part.first + part.count
         while first < end:
@@ -182,7 +183,7 @@ class TopicBatchReader(_Reading, DataSourceReader):
         topics = Topics(self._options, pins=False)
         try:
             start = topics.at(self._options.start or Position(EARLIEST))
-            return topics.parts(start, topics.at(self._options.end))
+            return topics.parts(start, topics.at(self._options.end, "endingOffsets"))
         finally:
             topics.close()
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
+from smartpubsub.pipeline.delivery_order import order_violations
+from smartpubsub.pipeline.distributions import spread
 from smartpubsub.pipeline.metric_schemas import NODES, PUBLISHED, TOPICS, WINDOWS
-from smartpubsub.pipeline.orders import order_violations
 from smartpubsub.pipeline.result_schemas import LATENCY_FIGURES, LOAD_FIGURES, RUNS
 from smartpubsub.pipeline.schemas import Table
-from smartpubsub.pipeline.spreads import spread
 
 Tables = Mapping[str, DataFrame]
 
