@@ -1,6 +1,10 @@
-"""A node's process returns memory that it does not use."""
+"""A node's process frees and returns memory that it does not use."""
+
+from __future__ import annotations
 
 import ctypes
+import gc
+import weakref
 from pathlib import Path
 from random import Random
 
@@ -8,10 +12,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from smartpubsub.node.interpreter import TRIM_S, trim_memory
+from smartpubsub.node.interpreter import CLEANUP_S, clean_memory
 
 STATM = Path("/proc/self/statm")
 PAGE_BYTES = 4_096
+
+
+class _Half:
+    """Two of these refer to each other, so that counting references does not free them."""
+
+    other: _Half
 
 
 def resident_bytes() -> int:
@@ -25,16 +35,36 @@ def resident_bytes() -> int:
 def test_memory_between_blocks_in_use_is_returned() -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(trim_memory)
-            await trio.sleep(TRIM_S / 2)
+            nursery.start_soon(clean_memory)
+            await trio.sleep(CLEANUP_S / 2)
             rng = Random(1)
             made = [bytes(rng.randrange(5_000, 20_000)) for _ in range(4_000)]
             in_use, free_bytes = made[::4], sum(map(len, made)) * 3 // 4
             before = resident_bytes()
             del made
-            await trio.sleep(TRIM_S)
+            await trio.sleep(CLEANUP_S)
             assert before - resident_bytes() > free_bytes / 3
             assert in_use
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_old_cycles_are_freed_however_little_a_node_has_to_do() -> None:
+    first, second = _Half(), _Half()
+    first.other, second.other = second, first
+    gc.collect()
+    gc.collect()  # The cycle is now in the oldest generation, which is hardly ever collected.
+    freed = weakref.ref(first)
+    del first, second
+    gc.collect(1)
+    assert freed() is not None
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(clean_memory)
+            await trio.sleep(CLEANUP_S + 1)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert freed() is None

@@ -9,7 +9,7 @@ import socket
 import trio
 
 from smartpubsub.errors import SmartPubSubError
-from smartpubsub.node.interpreter import trim_memory, tune_interpreter
+from smartpubsub.node.interpreter import clean_memory, tune_interpreter
 from smartpubsub.node.transport.patience import PatientClock
 from smartpubsub.testbed.channel import Channel, ClosedError
 from smartpubsub.testbed.link import Cuts
@@ -68,7 +68,7 @@ class _Worker:
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._report)
             if self._setup.is_whole:
-                self._nursery.start_soon(trim_memory)  # As `node run` does.
+                self._nursery.start_soon(clean_memory)  # As `node run` does.
             try:
                 while True:
                     self._do(await channel.receive())

@@ -17,7 +17,7 @@ from smartpubsub.node.api.node import Node
 from smartpubsub.node.config_values import Endpoint
 from smartpubsub.node.configuration import NodeConfig
 from smartpubsub.node.control.server import Control
-from smartpubsub.node.interpreter import trim_memory, tune_interpreter
+from smartpubsub.node.interpreter import clean_memory, tune_interpreter
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ async def _run(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], N
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as whole:
             whole.start_soon(_end_when_told, signals, whole.cancel_scope)
-            whole.start_soon(trim_memory)
+            whole.start_soon(clean_memory)
             _log.info("starting", extra={"fields": {"data": config.data}})
             node = Node(config=config)
             # Clients go before the node does, so that it can still end their subscriptions.

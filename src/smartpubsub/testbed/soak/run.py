@@ -156,8 +156,9 @@ class Soak(RealRun):
         return (
             f"{self._passed_s:,.0f} of {self.wanted.seconds:,.0f} s,"
             f" {len(journal.events):,} events, {len(journal.deliveries):,} deliveries,"
-            f" {owed:,} owed, {self.faults.total():,} faults, {len(self._struck)} nodes down,"
-            f" {len(self.failures)} unplanned failures, {max(rss, default=0):,.0f} MB at most"
+            f" at most {owed:,} owed, {self.faults.total():,} faults,"
+            f" {len(self._struck)} nodes down, {len(self.failures)} unplanned failures,"
+            f" {max(rss, default=0):,.0f} MB at most"
         )
 
     @property
