@@ -29,12 +29,18 @@ def test_an_owner_hands_out_keys_and_replaces_them(
     assert main(["circle", "add", "plans", peers[1], "--letter", letter, *data]) == 0
     assert main(["circle", "join", "plans", letter, *of_member]) == 0
     assert main(["circle", "seal", "plans", "at dawn", *of_member]) == 0
-    written = capsysbinary.readouterr().out
+    said = capsysbinary.readouterr()
+    written = said.out
+    assert said.err.decode().splitlines() == [
+        f"plans: 1 member, key 1; the letter is in {letter}",
+        "plans: key 1 is known here",
+    ]
     fed(monkeypatch, written)
     assert main(["circle", "open", "plans", *data]) == 0
     assert capsysbinary.readouterr().out == b"at dawn"
 
     assert main(["circle", "remove", "plans", peers[1], *data]) == 0
+    assert capsysbinary.readouterr().err == b"plans: 0 members, key 2\n"
     assert main(["circle", "show", "plans", "--json", *data]) == 0
     shown = json.loads(capsysbinary.readouterr().out)
     assert shown == {"name": "plans", "owner": peers[0], "number": 2, "members": []}

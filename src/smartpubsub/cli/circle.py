@@ -59,7 +59,7 @@ def add(name: str, members: tuple[str, ...], letter_file: Path | None, data: str
     own = _circle(data, name)
     for member in members:
         own.add(member)
-    _write_letter(own, letter_file)
+    _hand_out(own, name, letter_file)
 
 
 @circle.command()
@@ -79,7 +79,7 @@ def remove(name: str, members: tuple[str, ...], letter_file: Path | None, data: 
     own = _circle(data, name)
     for member in members:
         own.remove(member)
-    _write_letter(own, letter_file)
+    _hand_out(own, name, letter_file)
 
 
 @circle.command()
@@ -98,7 +98,9 @@ def join(name: str, letter_file: Path, owner: str, data: str | None) -> None:
         letter = letter_file.read_bytes()
     except OSError as error:
         raise click.BadParameter(f"{letter_file}: {error.strerror}", param_hint="LETTER") from None
-    _circle(data, name, owner).take(letter)
+    joined = _circle(data, name, owner)
+    joined.take(letter)
+    click.echo(f"{name}: key {joined.number} is known here", err=True)
 
 
 @circle.command()
@@ -186,10 +188,14 @@ def _write(content: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def _write_letter(own: Circle, file: Path | None) -> None:
-    if file is None:
-        return
-    try:
-        file.write_bytes(own.letter())
-    except OSError as error:
-        raise click.BadParameter(f"{file}: {error.strerror}", param_hint="--letter") from None
+def _hand_out(own: Circle, name: str, file: Path | None) -> None:
+    """Write the letter if it is asked for, and say what the circle is like now."""
+    if file is not None:
+        try:
+            file.write_bytes(own.letter())
+        except OSError as error:
+            raise click.BadParameter(f"{file}: {error.strerror}", param_hint="--letter") from None
+    count = len(own.members)
+    members = "1 member" if count == 1 else f"{count:,} members"
+    letter = f"; the letter is in {file}" if file is not None else ""
+    click.echo(f"{name}: {members}, key {own.number}{letter}", err=True)
