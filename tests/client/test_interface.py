@@ -27,8 +27,8 @@ FORMS: list[tuple[type[Any], type[Any]]] = [
     (Group, BlockingGroup),
 ]
 OF_AN_EMBEDDED_NODE = {
-    *("config", "failures", "has_had", "ledger", "metrics_at", "neighbours", "routes"),
-    *("start_phase", "take"),
+    *("config", "distrusted", "failures", "has_had", "ledger", "metrics_at", "neighbours"),
+    *("routes", "start_phase", "take"),
 }
 OF_TOPICS = {"cid"}
 

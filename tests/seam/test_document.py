@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from smartpubsub.kademlia.lookup import TRANSITIONS
+from smartpubsub.protocols.scoutsubs.filter_table import CHILD_TRANSITIONS
 from smartpubsub.protocols.scoutsubs.flight import FLIGHT_TRANSITIONS
 from smartpubsub.protocols.scoutsubs.membership import ROLE_TRANSITIONS
 from smartpubsub.protocols.scoutsubs.subscriptions import OWN_SUBSCRIPTION_TRANSITIONS
@@ -64,8 +65,8 @@ def test_drawing_of_the_lookup_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize(
     "table",
-    [ROLE_TRANSITIONS, FLIGHT_TRANSITIONS, OWN_SUBSCRIPTION_TRANSITIONS],
-    ids=["role", "flight", "subscription"],
+    [ROLE_TRANSITIONS, FLIGHT_TRANSITIONS, OWN_SUBSCRIPTION_TRANSITIONS, CHILD_TRANSITIONS],
+    ids=["role", "flight", "subscription", "child"],
 )
 def test_drawings_of_scoutsubs_are_those_of_the_code(table: dict[Any, Any]) -> None:
     document = (DOCUMENTS / "scoutsubs.md").read_text(encoding="utf-8")

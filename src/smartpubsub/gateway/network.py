@@ -39,6 +39,17 @@ class NeighbourDocument(msgspec.Struct):
     is_served: bool
 
 
+class DistrustedDocument(msgspec.Struct):
+    """A peer that the node has convicted, or a peer or an address prefix that it blames."""
+
+    who: str
+    convicted_by: str | None
+    """What it has signed, if it is convicted."""
+    blame: float
+    """Points without proof, half of them for every hour that passes."""
+    reasons: dict[str, int]
+
+
 class RouteQuery(msgspec.Struct, forbid_unknown_fields=True):
     """A filter or an event."""
 
@@ -165,6 +176,15 @@ class NetworkOperations:
                 result=list[NeighbourDocument],
             ),
             Operation(
+                "list_distrusted",
+                "GET",
+                "/v1/distrusted",
+                "The peers that the node has convicted of a lie, or blames for lost events",
+                Scope.READ,
+                self._distrusted,
+                result=list[DistrustedDocument],
+            ),
+            Operation(
                 "list_routes",
                 "GET",
                 "/v1/routes",
@@ -223,6 +243,10 @@ class NetworkOperations:
             NeighbourDocument(n.peer_id, n.address, n.is_served) for n in self._node.neighbours()
         ]
         return json_response(documents)
+
+    async def _distrusted(self, _call: Call) -> Response:
+        found = self._node.distrusted()
+        return json_response([DistrustedDocument(**each._asdict()) for each in found])
 
     async def _routes(self, call: Call) -> Response:
         wanted = predicate_of(call.query.filter, call.query.where, self._node)

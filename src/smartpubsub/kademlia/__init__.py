@@ -5,6 +5,7 @@
 - Lookups: one `lookup`, and the `queries` that nodes make by it. Open requests: `asks`.
 - The routing `table`, its `refresh`, and who may be in it (`id_work`).
 - What a node answers (`serving`) and stores for others (`values`, `ledger`).
+- What it suspects peers of, in all protocols (`blame`).
 - `keys`, `messages`, `protobuf`, `limits`, `settings`.
 """
 

@@ -14,6 +14,7 @@ from random import Random
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.asks import Asks, OpenAsk
+from smartpubsub.kademlia.blame import Blame
 from smartpubsub.kademlia.id_work import has_work
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.ledger import Ledger
@@ -64,6 +65,8 @@ class Kademlia:
         self.table = RoutingTable(own.key, settings.k, settings.peers_per_prefix_max)
         self.ledger = Ledger()
         """What this node keeps for others, of all protocols."""
+        self.blame = Blame(self.table.prefix_of)
+        """What this node suspects peers of, in all protocols."""
         self.values = ValueStore(settings, validators or {}, self.ledger)
         self.refused = 0
         self._rng = rng

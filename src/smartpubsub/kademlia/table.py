@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from smartpubsub.kademlia.keys import Contact, Key
+from smartpubsub.kademlia.keys import Contact, Key, key_of
 
 FOUND_COUNT_MAX = 256
 """Keys whose closest peers are remembered."""
@@ -150,6 +150,12 @@ class RoutingTable:
         bucket = self.buckets.get(self.index(contact.key))
         entry = bucket.entries.get(contact.peer) if bucket else None
         return None if entry is None else entry.contact
+
+    def prefix_of(self, peer: bytes) -> str:
+        """The address prefix of a peer in the table; empty if it is not known."""
+        bucket = self.buckets.get(self.index(key_of(peer)))
+        entry = bucket.entries.get(peer) if bucket else None
+        return "" if entry is None else entry.prefix
 
     @property
     def has_trusted(self) -> bool:

@@ -42,7 +42,7 @@ from smartpubsub.node.transport.host import Host, HostStoppedError, OnRestart
 from smartpubsub.node.transport.private_network import PrivateTcp
 from smartpubsub.node.transport.swarm import MakeTcp
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.capabilities import HasReplay
+from smartpubsub.protocols.capabilities import Convicts, HasReplay
 from smartpubsub.protocols.node import Alone, NodeCore
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import (
@@ -56,7 +56,7 @@ from smartpubsub.protocols.pubsub import (
 )
 from smartpubsub.protocols.registry import PROTOCOLS, codecs_of, spec_of
 from smartpubsub.protocols.spec import ProtocolSpec
-from smartpubsub.seam import Effect
+from smartpubsub.seam import Effect, Peer
 
 if TYPE_CHECKING:
     from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
@@ -186,6 +186,16 @@ class Engine:
                 f" since and last, or use {' or '.join(able)} in a reliable variant"
             )
         return self.spec.replay(self.core.pubsub)
+
+    def convicted(self) -> dict[Peer, str]:
+        """The peers that any protocol has convicted, and what they have signed."""
+        cores = [self.core.pubsub, *(core for _, core in self._residents)]
+        return {
+            peer: evidence
+            for core in cores
+            if isinstance(core, Convicts)
+            for peer, evidence in core.convicted().items()
+        }
 
     @property
     def failures(self) -> Failures:

@@ -5,7 +5,7 @@ A protocol's spec says which of these its core offers, and hands out an object t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from smartpubsub.predicates import Predicate
@@ -26,8 +26,8 @@ class HasNeighbours(Protocol):
 class Convicts(Protocol):
     """Convicts nodes of lies, by evidence that any node can verify."""
 
-    def convicted(self) -> Iterable[Peer]:
-        """The nodes that this one has convicted."""
+    def convicted(self) -> Mapping[Peer, str]:
+        """The nodes that this one has convicted, and what each of them has signed."""
         ...
 
 

@@ -18,6 +18,7 @@ from smartpubsub.kademlia.messages import Kind, Message, decode, encode
 from smartpubsub.kademlia.queries import Found, Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols import dagcbor
 from smartpubsub.protocols.capabilities import Gathers, HasNeighbours
 from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId, Publication, Signing, UnsignedEvent
@@ -52,6 +53,7 @@ _SUBSCRIPTION = b"node/subscription/"
 _LAST = b"node/last"
 """The last number of a subscription, which is not used again when the subscription has ended."""
 _PEERS = b"node/peers"
+_BLAME = b"node/blame"
 _NUMBER_BYTES = 8
 _NUMBERS_PER_INCARNATION_BITS = 20
 
@@ -153,7 +155,8 @@ class NodeCore:
         """
         known = [contact.peer for contact in self.kademlia.table.contacts()]
         told = known if connected is None else dict.fromkeys(connected)
-        return [Send(peer, Goodbye(self._incarnation)) for peer in told]
+        self._store_blame(now)
+        return [*self._taken(), *(Send(peer, Goodbye(self._incarnation)) for peer in told)]
 
     def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
         """Subscribe and return the number; deliver `Subscribed` when it is in force."""
@@ -302,6 +305,7 @@ class NodeCore:
             case ("node", "meet"):
                 self._effects.append(SetTimer(("node", "meet"), now + MEET_US))
                 self._meet(now)
+                self._store_blame(now)
             case ("node", "join"):
                 self._below(self.kademlia.join(self._strangers(), now), now)
             case (str(name), *_):
@@ -407,6 +411,8 @@ class NodeCore:
             if key == _PEERS:
                 peers = decode(value, self.kademlia.settings).closer
                 self._remembered |= {contact.peer: contact for contact in peers}
+            elif key == _BLAME:
+                self._restore_blame(value)
             elif key == _LAST:
                 stored = int.from_bytes(value, "big")
                 self._last_subscription = max(self._last_subscription, stored)
@@ -420,6 +426,21 @@ class NodeCore:
             told = {contact.peer: None for contact in bootstrap}
             others = [contact for contact in peers if contact.peer not in told]
             self._below(self.kademlia.join([*bootstrap, *others], now), now)
+
+    def _store_blame(self, now: int) -> None:
+        """Store what peers are blamed for, if that has changed; a crash may undo the last of it."""
+        blame = self.kademlia.blame
+        if blame.has_changed:
+            stored = [list(entry) for entry in blame.stored(now)]
+            value = dagcbor.encode(stored) if stored else None
+            self._effects.append(Store(_BLAME, value, may_be_late=True))
+
+    def _restore_blame(self, value: bytes) -> None:
+        try:
+            stored = dagcbor.decode(value)
+            self.kademlia.blame.restore((b, int(p), int(at), dict(why)) for b, p, at, why in stored)
+        except (dagcbor.EncodingError, ValueError, TypeError):
+            self._effects.append(Store(_BLAME, None, may_be_late=True))
 
     def _restore(self, subscription: Subscription, now: int) -> None:
         """Begin a stored subscription again; later, where too many wait for the node to join."""

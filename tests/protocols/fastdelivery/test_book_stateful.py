@@ -92,6 +92,11 @@ class Arrangement(RuleBasedStateMachine):
         self.take()
 
     @rule(peer=PEERS)
+    def complains(self, peer: bytes) -> None:
+        self.book.complain(peer)
+        self.take()
+
+    @rule(peer=PEERS)
     def forgets_that_it_helps(self, peer: bytes) -> None:
         member = self.book.members.get(peer)
         if member is not None:

@@ -8,7 +8,7 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.book import AskToHelp, Book, MemberState
+from smartpubsub.protocols.fastdelivery.book import AskToHelp, Book, HandOver, MemberState
 from smartpubsub.protocols.fastdelivery.messages import Relay, Request
 from smartpubsub.protocols.fastdelivery.results import JoinRefused, Overloaded
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
@@ -64,6 +64,37 @@ def test_a_helper_gets_no_more_members_than_its_capacity_and_then_another_is_rec
     event = nodes.publish("surf")
     nodes.run(1)
     assert nodes.got(event) == list(range(1, 16))
+
+
+def test_a_helper_that_two_members_complain_of_is_replaced_by_one_without_blame() -> None:
+    blamed = {b"02": 1}
+    book = Book(HERE, lambda: 0, blame_of=lambda peer: blamed.get(peer, 0))
+    for number in range(12):
+        capacity = [9, 1, 8, 7, *[1] * 8][number]
+        book.put(Contact.of(b"%02d" % number), (Predicate.parse("surf"),), "here", capacity)
+    helped(book, b"00")
+    one, other, *_ = book.members[b"00"].delegated
+
+    assert book.complain(one) == book.complain(one) == b"00"
+    assert book.members[b"00"].state is MemberState.HELPER
+    assert book.complain(other) == b"00"
+    assert book.members[b"00"].state is not MemberState.HELPER
+    helped(book, b"03")  # The next most capable one is blamed for other events.
+    assert book.complain(b"03") is None
+    book.check()
+
+
+def helped(book: Book, expected: bytes) -> None:
+    """Have a book recruit a helper, which is the expected one, and hand it members."""
+    for _ in range(20):
+        for order in book.take_orders():
+            if isinstance(order, AskToHelp):
+                assert order.peer == expected
+                book.agreed(order.peer, order.term, order.wanted)
+            elif isinstance(order, HandOver):
+                wanted = {peer: book.members[peer].predicates for peer in order.peers}
+                book.handed_over(order.helper, order.term, wanted)
+    assert [member.peer for member in book.helpers()] == [expected]
 
 
 def test_a_candidate_that_serves_others_already_declines() -> None:

@@ -63,6 +63,20 @@ def test_an_owner_forgets_its_events_after_some_minutes() -> None:
     recent.check()
 
 
+def test_an_owner_replaces_helpers_that_drop() -> None:
+    options = SimOptions(
+        nodes=40, events=60, seed=1, adversary=(Adversary("drop", 0.5),), resilience="audited"
+    )
+    experiment = options.experiment("fastdelivery", "", options.load(["fastdelivery"]))
+    result = run(experiment, "normal")
+
+    assert result.verdict.missing == 0
+    cores = [experiment.core(number) for number in range(40) if number not in experiment.crowd]
+    states = [state for core in cores for state in core.kademlia.blame.states(0)]
+    assert len(states) > 3
+    assert all(state.blamed in experiment.crowd.peers for state in states)
+
+
 @pytest.mark.parametrize(
     ("seed", "adversary", "nodes"),
     [

@@ -7,6 +7,24 @@ from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import run
 
 
+def test_members_blame_parents_that_drop() -> None:
+    options = SimOptions(
+        nodes=30, events=300, seed=5, resilience="audited", adversary=(Adversary("drop", 0.2),)
+    )
+    experiment = options.experiment("pulsarcast", "", options.load(["pulsarcast"]))
+    result = run(experiment, "reddit")
+
+    assert result.verdict.missing == 0
+    honest = [number for number in range(30) if number not in experiment.crowd]
+    blamed = [
+        state
+        for number in honest
+        for state in experiment.core(number).kademlia.blame.states(experiment.world.now)
+    ]
+    liars = [state for state in blamed if state.blamed in experiment.crowd.peers]
+    assert len(liars) > len(blamed) / 2
+
+
 @pytest.mark.parametrize(
     ("nodes", "events", "seed"),
     [

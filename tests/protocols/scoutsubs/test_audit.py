@@ -217,6 +217,92 @@ def test_events_right_after_the_subscription_come_though_the_tree_brings_none(
     assert sorted(forest.received(6)) == [first.id, second.id]
 
 
+def test_an_event_comes_though_the_question_was_long_under_way() -> None:
+    """Else it seems to have come to the keepers before the subscription was in force."""
+    forest = Forest(8, IN_REGIONS)
+    forest.subscribed(6, "surf")
+    forest.world.network.rules.append(
+        lambda _now, sender, receiver: SECOND if sender == 6 and receiver != 6 else None
+    )
+    forest.run(SECOND // 10)
+    event = forest.event(7, 1, "surf")
+    for keeper in range(6):
+        forest.receive(7, keeper, KeepForAudits(event, "surf"))
+    forest.run(MINUTE)
+
+    assert forest.received(6) == [event.id]
+
+
+# --- blame ---
+
+
+def test_a_parent_that_drops_is_replaced() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.subscribed(6, "surf")
+    parent = forest.scouts(6)._membership.parent("surf")
+    assert parent == forest.contacts[0]
+    for number in range(1, 4):
+        for keeper in range(1, 5):
+            event = forest.event(5, number, "surf")
+            forest.receive(5, keeper, KeepForAudits(event, "surf"))
+        forest.run(20 * SECOND)
+    assert len(forest.received(6)) == 3
+
+    blame = forest.core(6).kademlia.blame
+    assert blame.level(forest.contacts[0].peer, forest.clock(6)) == 3
+    assert forest.scouts(6)._membership.parent("surf") == forest.contacts[1]
+    id = forest.published(5, "surf")
+    forest.run_until(lambda: id in forest.received(6), SECOND)
+
+
+def test_a_parent_that_was_only_slow_is_not_blamed() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.subscribed(6, "surf")
+    forest.cut(0, 6, 20 * SECOND)
+    id = forest.published(5, "surf")
+    blame, now = forest.core(6).kademlia.blame, forest.world.now
+    forest.run_until(lambda: forest.received(6) == [id], 20 * SECOND)
+    assert blame.level(forest.contacts[0].peer, now) == 1
+    forest.run(MINUTE)
+
+    assert forest.received(6) == [id]
+    assert not len(blame)
+
+
+def test_blame_is_stored_and_counts_after_a_restart() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.run(SECOND)
+    forest.core(6).kademlia.blame.put(forest.contacts[0].peer, "dropped", forest.clock(6))
+    forest.run(2 * MINUTE)
+    forest.subscribed(6, "ski")  # It is stored with something that nodes wait for.
+    forest.crash(6)
+    forest.restart(6)
+    forest.run(SECOND)
+
+    (state,) = forest.core(6).kademlia.blame.states(forest.clock(6))
+    assert state.blamed == forest.contacts[0].peer
+    assert 0.9 < state.points < 1
+
+
+def test_keepers_that_leave_events_out_are_asked_less() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.subscribed(6, "surf")
+    forest.run(10 * SECOND)
+    liar = 1
+    for number in range(1, 9):
+        event = forest.event(5, number, "surf")
+        for keeper in (0, 2, 3, 4):
+            forest.receive(5, keeper, KeepForAudits(event, "surf"))
+        forest.run(5 * MINUTE)
+    assert forest.core(6).kademlia.blame.level(forest.contacts[liar].peer, forest.clock(6)) >= 1
+    began_us = forest.world.now
+    forest.run(20 * MINUTE)
+
+    asked = [s.receiver for s in forest.said if isinstance(s.part, Audit) and s.at_us > began_us]
+    others = [asked.count(keeper) for keeper in (3, 4)]  # The first ones are blamed as parents.
+    assert 0 < asked.count(liar) < min(others) / 2
+
+
 def test_a_node_asks_less_and_less_often_while_nothing_is_missing() -> None:
     forest = Forest(8, SETTINGS)
     forest.subscribed(6, "surf")

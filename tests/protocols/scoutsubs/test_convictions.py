@@ -83,6 +83,22 @@ def test_an_answer_that_lacks_a_signed_event_convicts(forest: Forest) -> None:
     assert forest.scouts(ASKER)._detector.is_down(forest.contacts[KEEPER].peer)
 
 
+def test_a_node_is_still_convicted_after_a_restart_of_those_that_know(forest: Forest) -> None:
+    id = forest.published(PUBLISHER, "surf")
+    forest.run(SECOND)
+    forest.send(ASKER, PUBLISHER, Accuse(id, left_out(forest)))
+    forest.run(SECOND)
+    told = forest.scouts(ANYONE).convicted()
+    forest.crash(ANYONE)
+    forest.restart(ANYONE)
+    forest.run(SECOND)
+
+    assert is_convicted_by(forest, ANYONE)
+    assert forest.scouts(ANYONE).convicted() == told
+    assert told[forest.contacts[KEEPER].peer].startswith("that it keeps an event of surf")
+    assert forest.scouts(ANYONE)._detector.is_down(forest.contacts[KEEPER].peer)
+
+
 def test_a_convicted_node_is_not_heard_any_more(forest: Forest) -> None:
     id = forest.published(PUBLISHER, "surf")
     forest.run(SECOND)

@@ -2,7 +2,13 @@
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.filter_table import CHANGES_KEPT, FilterTable, ScoutChild
+from smartpubsub.protocols.scoutsubs.filter_table import (
+    CHANGES_KEPT,
+    CHILD_TRANSITIONS,
+    ChildState,
+    FilterTable,
+    ScoutChild,
+)
 from smartpubsub.protocols.scoutsubs.membership import ROLE_TRANSITIONS, Role
 from smartpubsub.protocols.scoutsubs.messages import WHOLE
 from smartpubsub.protocols.scoutsubs.shard_names import NO_EPOCH
@@ -138,3 +144,8 @@ def test_every_state_of_a_subscription_can_be_reached_and_all_but_the_last_can_b
     assert left == set(SubscriptionProgress) - {SubscriptionProgress.ENDED}
     reached = set(OWN_SUBSCRIPTION_TRANSITIONS.values())
     assert reached == set(SubscriptionProgress) - {SubscriptionProgress.UNPLACED}
+
+
+def test_every_state_of_a_child_can_be_reached_and_left() -> None:
+    assert {start for start, _ in CHILD_TRANSITIONS} == set(ChildState)
+    assert set(CHILD_TRANSITIONS.values()) == set(ChildState)

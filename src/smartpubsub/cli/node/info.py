@@ -57,9 +57,18 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         *(("failure", f"{reason} ({times:,})") for reason, times in failures["dropped"].items()),
         *((("restarts", f"{failures['restarts']:,}"),) if failures["restarts"] else ()),
         *((("banned peers", f"{failures['banned']:,}"),) if failures["banned"] else ()),
+        *(("distrusted", distrusted_text(each)) for each in found["distrusted"]),
         *(("kept", account_text(account)) for account in found["ledger"] if account["size"]),
         *(("subscription", subscription_text(info)) for info in found["subscriptions"]),
     ]
+
+
+def distrusted_text(found: dict[str, Any]) -> str:
+    """Format what a node holds against a peer."""
+    reasons = [f"{reason} ({times:,})" for reason, times in found["reasons"].items()]
+    proven = [f"convicted: has signed {found['convicted_by']}"] if found["convicted_by"] else []
+    blamed = [f"blame {found['blame']:.1f}: {', '.join(reasons)}"] if found["blame"] else []
+    return f"{found['who']}  {'; '.join([*proven, *blamed])}"
 
 
 def account_text(account: dict[str, Any]) -> str:

@@ -192,3 +192,16 @@ class KnownGroup:
     is_advertised: bool = False
     member_count: int = 0
     """Only the owner knows the last three."""
+
+
+class Distrusted(NamedTuple):
+    """A peer that a node has convicted, or a peer or an address prefix that it blames."""
+
+    who: str
+    """A peer id, or an address prefix."""
+    convicted_by: str | None
+    """What it has signed, if it is convicted; else None."""
+    blame: float
+    """How many points it has without proof; half of them for every hour that passes."""
+    reasons: dict[str, int]
+    """How often it was blamed for what."""

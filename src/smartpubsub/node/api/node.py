@@ -28,7 +28,7 @@ from smartpubsub.node.api.groups import Groups
 from smartpubsub.node.api.handlers import Handling
 from smartpubsub.node.api.interface import NodeInterface
 from smartpubsub.node.api.journals import Journals
-from smartpubsub.node.api.listing import EventInfo, SubscriptionInfo
+from smartpubsub.node.api.listing import Distrusted, EventInfo, SubscriptionInfo
 from smartpubsub.node.api.past_events import PastEvents
 from smartpubsub.node.api.payloads import JSON, Serializer
 from smartpubsub.node.api.publishing import Publishing
@@ -195,6 +195,25 @@ class Node(NodeInterface):
         """What the node keeps for others, by class, with the limits."""
         must_be_open(self._engine.is_running)
         return [account.state() for account in self._engine.core.kademlia.ledger]
+
+    def distrusted(self) -> list[Distrusted]:
+        """The peers that the node has convicted of a lie, and those that it blames without proof.
+
+        The node has nothing to do with the former, and chooses others before the latter.
+        """
+        must_be_open(self._engine.is_running)
+        now = self._engine.host.clock.now()
+        blamed = {state.blamed: state for state in self._engine.core.kademlia.blame.states(now)}
+        convicted: dict[bytes | str, str] = dict(self._engine.convicted().items())
+        return [
+            Distrusted(
+                who if isinstance(who, str) else peer_text(who),
+                convicted.get(who),
+                round(blamed[who].points, 3) if who in blamed else 0.0,
+                blamed[who].reasons if who in blamed else {},
+            )
+            for who in dict.fromkeys([*convicted, *blamed])
+        ]
 
     def failures(self) -> Failures:
         """What the node has dropped because handling it raised an exception."""

@@ -153,6 +153,16 @@ class NodeMetrics(Collector):
             "Peers that are banned because their messages have raised an exception.",
             failures.banned,
         )
+        yield GaugeMetricFamily(
+            "smartpubsub_convicted_peers",
+            "Peers that have signed what proves a lie.",
+            len(self._engine.convicted()),
+        )
+        yield GaugeMetricFamily(
+            "smartpubsub_blamed_peers",
+            "Peers that are blamed for lost events without proof.",
+            len(core.kademlia.blame.states(self._engine.host.clock.now())),
+        )
         yield CounterMetricFamily(
             "smartpubsub_refused_banned",
             "Connections and streams of banned peers that were refused.",

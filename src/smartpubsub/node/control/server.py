@@ -255,6 +255,7 @@ class _Client:
             "version": metadata.version("smartpubsub"),
             "peers": len(await node.peers()),
             "failures": node.failures()._asdict(),
+            "distrusted": [each._asdict() for each in node.distrusted()],
             "ledger": [account._asdict() for account in node.ledger()],
             "subscriptions": [_info_of(info) for info in await node.subscriptions()],
         }

@@ -23,6 +23,8 @@ from smartpubsub.seam import Peer
 
 MEASURED = "measured-"
 """The prefix of the names of measured regions; no region that a member declares starts so."""
+COMPLAINTS = 2
+"""So many members have to complain of a helper, or all that it serves."""
 
 
 # --- states ---
@@ -158,6 +160,10 @@ class GroupMember:
     declined_until: int = -(1 << 62)
     was_served: bool = False
     """Whether it was ever served; such a member is not turned away."""
+    delegated_us: int = 0
+    """Since when its helper serves it."""
+    complaints: dict[Peer, None] = field(default_factory=dict)
+    """The members that have missed events which it has confirmed as their helper."""
 
     @property
     def peer(self) -> Peer:
@@ -236,13 +242,18 @@ class Book:
     """The members of a group."""
 
     def __init__(
-        self, settings: FastSettings, clock: Callable[[], int], first_term: int = 0
+        self,
+        settings: FastSettings,
+        clock: Callable[[], int],
+        first_term: int = 0,
+        blame_of: Callable[[Peer], int] = lambda _peer: 0,
     ) -> None:
         self.members: dict[Peer, GroupMember] = {}
         self.regions: dict[str, Region] = {}
         self._settings = settings
         self._clock = clock
         self._last_term = first_term
+        self._blame_of = blame_of
         self._last_region = 0
         self._orders: list[Order] = []
         self._fan_out = 0
@@ -355,7 +366,7 @@ class Book:
             if member.state is not MemberState.HELPER:
                 self._detach(member)
                 self._move(member, "agrees to help")
-                member.term = term
+                member.term, member.complaints = term, {}
                 self._orders.append(Serve(peer))
             member.granted = min(granted, member.capacity)
             self.regions[member.region].decline_count = 0
@@ -376,6 +387,7 @@ class Book:
             if member.helper == helper:
                 if member.delegation is Delegation.OFFERED:
                     self._delegation(member, "helper confirms")
+                    member.delegated_us = self._clock()
                     self._move(member, "helper accepts it")
                 self._orders.append(Serve(peer))
         self._settle(serving.region)
@@ -387,6 +399,26 @@ class Book:
             self._disband(member)
             self._move(member, "stops helping")
             self._settle(member.region)
+
+    def complain(self, peer: Peer) -> Peer | None:
+        """A member lacks an event that its helper has confirmed; who that helper is.
+
+        A helper that two members complain of loses its role; one member alone may lie.
+        """
+        member = self.members.get(peer)
+        if member is None or member.state is not MemberState.DELEGATED or member.helper is None:
+            return None
+        helper = self.members[member.helper]
+        helper.complaints[peer] = None
+        if len(helper.complaints) >= min(COMPLAINTS, len(helper.delegated)):
+            helper.declined_until = self._clock() + self._settings.decline_us
+            region = self.regions[helper.region]
+            region.asked = None if region.asked == helper.peer else region.asked
+            self._orders.append(Dismiss(helper.peer, helper.term))
+            self._disband(helper)
+            self._move(helper, "stops helping")
+            self._settle(helper.region)
+        return helper.peer
 
     def silent(self, peer: Peer) -> None:
         """Stop serving a member that does not answer."""
@@ -480,7 +512,7 @@ class Book:
         self._orders.append(AskToHelp(candidate.peer, term, min(wanted, candidate.capacity)))
 
     def _candidate(self, region: Region) -> GroupMember | None:
-        """Choose a helper that may serve more; else the most capable member."""
+        """Choose a helper that may serve more; else the least blamed and most capable member."""
         able = [
             member
             for member in region.candidates.values()
@@ -497,8 +529,12 @@ class Book:
             if not self._has_fan_out:  # Another helper would exceed the fan-out.
                 some = [m for m in some if m.state in _SERVED_BY_OWNER]
             if some:
-                return max(some, key=lambda member: member.capacity - member.granted)
+                return max(some, key=self._fitness)
         return None
+
+    def _fitness(self, member: GroupMember) -> tuple[int, int]:
+        """How well a candidate would help: those who are blamed for lost events come last."""
+        return -self._blame_of(member.peer), member.capacity - member.granted
 
     def _consider(self, member: GroupMember) -> None:
         """Update whether a member is a candidate for helping."""
@@ -556,7 +592,7 @@ class Book:
             self._delegation(member, "take back")
             if member.state is MemberState.DELEGATED:
                 self._move(member, "loses its helper")
-        helper.delegated = {}
+        helper.delegated, helper.complaints = {}, {}
         helper.granted = 0
         self._consider(helper)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
+from smartpubsub.kademlia.blame import DROPPED, Blame
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
@@ -100,6 +101,7 @@ class GroupOwner(FastComponent):
     """The groups of this node, their members, and their events in flight."""
 
     _timeouts: Timeouts
+    _blame: Blame
     _advertiser: GroupAdvertiser
     _regions: RegionFinder
     _replicas: GroupReplicas
@@ -157,7 +159,7 @@ class GroupOwner(FastComponent):
         outbox = self._outbox
         group = OwnedGroup(
             predicate,
-            Book(self._settings, lambda: outbox.now, self._first_term),
+            Book(self._settings, lambda: outbox.now, self._first_term, self._blame_of),
             is_advertised=is_advertised,
             is_private=is_private,
             contract=contract,
@@ -648,8 +650,25 @@ class GroupOwner(FastComponent):
         peer, group = contact.peer, self.groups.get(question.group)
         wanted_us = {} if group is None else group.wanted_us.get(peer, {})
         events = self._recent.missed(question, wanted_us)
-        confirmed = (event for event in events if not self._is_under_way(event.id, peer))
+        confirmed = [event for event in events if not self._is_under_way(event.id, peer)]
         self._requests.answer(peer, number, Reviewed(tuple(confirmed)))
+        if group is not None and confirmed:
+            self._blame_helper(group, peer, confirmed)
+
+    def _blame_helper(
+        self, group: OwnedGroup, peer: Peer, confirmed: Sequence[Publication]
+    ) -> None:
+        """Blame the helper of a member that lacks events which the helper has confirmed."""
+        member = group.book.members.get(peer)
+        if member is None or all(e.created_us < member.delegated_us for e in confirmed):
+            return
+        helper = group.book.complain(peer)
+        if helper is not None:
+            self._blame.put(helper, DROPPED, self._outbox.now)
+            self._carry_out(group)
+
+    def _blame_of(self, peer: Peer) -> int:
+        return self._blame.level(peer, self._outbox.now)
 
     def _is_under_way(self, id: EventId, peer: Peer) -> bool:
         event = self._in_flight.get(id)

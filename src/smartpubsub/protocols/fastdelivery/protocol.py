@@ -130,6 +130,7 @@ class FastDelivery:
         self._owner = GroupOwner(
             *base,
             timeouts,
+            kademlia.blame,
             GroupAdvertiser(*base, keepers),
             self._regions,
             self._replicas,

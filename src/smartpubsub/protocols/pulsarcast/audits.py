@@ -25,6 +25,8 @@ AUDIT_US_MIN = 3 * SECOND
 AUDIT_US_MAX = 7 * SECOND
 """How often a member asks: at first and while something is missing, and at least."""
 TURNS_WITHOUT_KEEPERS = 2
+BLAMED_TURNS = 4
+"""One question in so many may go to a keeper that is blamed for lost events."""
 SILENT_MAX = 2
 """After this many questions without an answer the keepers are looked up again."""
 
@@ -75,6 +77,8 @@ class TopicAudits(Component):
             audit.silent = 0
             self._keepers.find(replica)
         sources = self._others([*keepers, replica.topic.author])
+        if audit.turn % BLAMED_TURNS:
+            sources = self._overlay.blame.unblamed(sources, self._outbox.now)
         self._pages.cancel(audit.question)
         audit.question = 0
         if sources and replica.log.is_settled:

@@ -24,6 +24,7 @@ class Overlay(Lookups):
     def __init__(self, outbox: Outbox[Part], kademlia: Kademlia) -> None:
         super().__init__(outbox, kademlia)
         self.own = kademlia.own
+        self.blame = kademlia.blame
         self.is_ready = False
         """Whether this node has joined the overlay."""
         self._last_number = 0
@@ -68,6 +69,11 @@ class Component:
     @property
     def _own(self) -> Peer:
         return self._overlay.own.peer
+
+    def _by_blame(self, contacts: Iterable[Contact]) -> list[Contact]:
+        """Sort peers so that those who are blamed for lost events come last."""
+        blame, now = self._overlay.blame, self._outbox.now
+        return blame.least_first(contacts, now, lambda contact: contact.peer)
 
     def _others(self, peers: Iterable[Peer]) -> list[Peer]:
         """Return peers, each once and without this node."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from smartpubsub.kademlia.blame import DROPPED
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
@@ -165,7 +166,7 @@ class Fetcher(Component):
     def _source(self, replica: TopicReplica, state: _FetchState) -> Peer | None:
         """Choose a peer: in turn those that know of the event, neighbours, keepers."""
         informants = [peer for peer, _ in state.unknown.values() if peer]
-        sources = self._others(
+        every = self._others(
             [
                 *informants[:1],
                 *self._membership.neighbours(replica),
@@ -173,6 +174,7 @@ class Fetcher(Component):
                 *self._keepers.peers(replica),
             ]
         )
+        sources = self._overlay.blame.least_first(every, self._outbox.now, lambda peer: peer)
         if state.tries >= len(sources) // 2:
             self._keepers.find(replica)
         return sources[state.tries % len(sources)] if sources else None
@@ -209,7 +211,10 @@ class Fetcher(Component):
         for cid in page.covered:
             if state.unknown.pop(cid, None) is not None:
                 self._dissemination.go_on_without(replica, cid)
+        is_behind = self._is_parent_behind(replica, state)
         accepted = self.accept(replica, peer, page.blocks)
+        if accepted and is_behind:
+            self._blame_parent(replica)
         if accepted:
             state.tries = 0
             self._outbox.set_timer(("news", replica.id), NEWS_US)
@@ -219,6 +224,21 @@ class Fetcher(Component):
             self._check_soon(replica, state)
         elif state.unknown:
             self._ask_later(replica, state)
+
+    def _is_parent_behind(self, replica: TopicReplica, state: _FetchState) -> bool:
+        """Whether nodes outside of the tree know of events that the parent has not brought."""
+        parent, informants = self._membership.parent(replica), state.unknown.values()
+        is_told = parent is not None and any(peer == parent for peer, _ in informants)
+        outside = (peer for peer, _ in informants if peer)
+        return not is_told and any(
+            not self._membership.is_neighbour(replica, peer) for peer in outside
+        )
+
+    def _blame_parent(self, replica: TopicReplica) -> None:
+        parent = self._membership.parent(replica)
+        if parent is not None and self._settings.has_audits:
+            self._overlay.blame.put(parent, DROPPED, self._outbox.now)
+            self._membership.avoid_parent(replica)
 
     def accept(
         self,

@@ -274,7 +274,8 @@ class Membership(Component):
 
     def _closer_known(self, replica: TopicReplica, place: _Place) -> Contact | None:
         known = self._overlay.closest_known(replica.topic.author, CANDIDATES_MAX)
-        return next((c for c in known if self._may_be_parent(replica, place, c)), None)
+        may_be = [c for c in known if self._may_be_parent(replica, place, c)]
+        return next(iter(self._by_blame(may_be)), None)
 
     def _knows_others(self) -> bool:
         return bool(self._overlay.closest_known(self._own, 1))
@@ -295,11 +296,20 @@ class Membership(Component):
             return
         closer = [c for c in found.closest if self._may_be_parent(replica, place, c)]
         if closer:
-            self._ask(replica, place, closer[0])
+            self._ask(replica, place, self._by_blame(closer)[0])
         elif self._overlay.is_cut_off(found):
             self._outbox.set_timer(("attach", replica.id), self._settings.join_us)
         elif place.state is PlaceState.OUTSIDE:
             self._become_root(replica, place)
+
+    def avoid_parent(self, replica: TopicReplica) -> None:
+        """Ask another peer to be the parent if the present one is blamed for much more."""
+        place, now = self._place(replica), self._outbox.now
+        if place.state is not PlaceState.CHILD or place.parent is None:
+            return
+        other = self._closer_known(replica, place)
+        if other is not None and self._overlay.blame.is_avoided(place.parent.peer, now, other.peer):
+            self._ask(replica, place, other)
 
     def _ask(self, replica: TopicReplica, place: _Place, contact: Contact) -> None:
         place.ask(contact)

@@ -508,9 +508,9 @@ class Pulsarcast:
         replicas = self.replicas.by_id.values()
         return [peer for replica in replicas for peer in self.membership.neighbours(replica)]
 
-    def convicted(self) -> list[Peer]:
+    def convicted(self) -> dict[Peer, str]:
         """The authors that this node has convicted of a fork."""
-        return list(self._forks.convicted)
+        return dict.fromkeys(self._forks.convicted, "two events of a topic under one number")
 
     def inspect(self) -> Inspection:
         """Return this node's state for tests and tools."""

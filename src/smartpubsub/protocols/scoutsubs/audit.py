@@ -18,6 +18,7 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
+from smartpubsub.kademlia.blame import DROPPED, WITHHELD, Blame
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication, Signing
@@ -33,9 +34,10 @@ from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.history import SKEW_US_MAX, place_of
 from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
 from smartpubsub.protocols.scoutsubs.local_delivery import LocalDelivery
+from smartpubsub.protocols.scoutsubs.membership import TreeMembership
 from smartpubsub.protocols.scoutsubs.messages import Audit, Audited, Missed, SignedAnswer
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.protocols.scoutsubs.shard_names import attribute_of, base_name
+from smartpubsub.protocols.scoutsubs.shard_names import attribute_of, base_name, is_split
 from smartpubsub.protocols.scoutsubs.timeouts import MS, ResponseTimes
 from smartpubsub.seam import Peer
 
@@ -51,26 +53,41 @@ LATE_MAX = 20
 EARLY_MAX = 1_000
 ACCUSED_US = 10 * SECOND
 """A keeper is accused at most once in this time."""
+BLAMED_TURNS = 4
+"""One audit in so many may ask keepers that are blamed for events they have left out."""
+HOPS = 4
+"""An event takes about so many hops, up and down, to a subscriber."""
 PUBLISHERS_MAX = 100
 TREES_MAX = 1_000
 """A node audits at most this many trees."""
 
 
 class _Question(NamedTuple):
-    """A question to a keeper: when it was asked, and up to when events count as missed."""
+    """A question to a keeper: when it was asked, and which times it is about."""
 
     number: int
     asked_us: int
+    since_us: int
     until_us: int
     filters: tuple[Predicate, ...]
     had: tuple[int, ...]
+
+
+class _Came(NamedTuple):
+    """When an event came to a keeper: not before a time, and not after another.
+
+    It tells how long ago that was when it answers, between the question and the answer.
+    """
+
+    first_us: int
+    last_us: int
 
 
 class _Early(NamedTuple):
     """An event that a keeper has named and that the tree may still bring."""
 
     missed: Missed
-    asked_us: int
+    came: _Came
     due_us: int
     """When it counts as missed."""
 
@@ -123,10 +140,10 @@ class _AuditedTree:
     """By publisher."""
     late_us: int = 0
     """How much longer some recent events took than others of their publisher."""
-    brought: BoundedDict[EventId, None] = field(default_factory=lambda: BoundedDict(BROUGHT_MAX))
-    """Events that audits have brought and the tree has not."""
-    answers: dict[Peer, tuple[SignedAnswer, int]] = field(default_factory=dict)
-    """The last signed answer of each keeper, and up to when it names events."""
+    brought: BoundedDict[EventId, Peer] = field(default_factory=lambda: BoundedDict(BROUGHT_MAX))
+    """Events that audits have brought and the tree has not, and who is blamed; empty for nobody."""
+    answers: dict[Peer, tuple[SignedAnswer, _Question]] = field(default_factory=dict)
+    """The last answer of each keeper; without evidence if it is not signed."""
     early: dict[EventId, _Early] = field(default_factory=dict)
     late: deque[tuple[Publication, int]] = field(default_factory=lambda: deque(maxlen=LATE_MAX))
     """The last events that audits have brought, and when they came to a keeper."""
@@ -143,6 +160,8 @@ class Auditor:
     _signing: Signing
     _detector: FailureDetector
     _times: ResponseTimes
+    _blame: Blame
+    _membership: TreeMembership
     _filters: Filters
     _delivery: LocalDelivery
     _dissemination: Dissemination
@@ -185,7 +204,9 @@ class Auditor:
         if event.created_us:
             self._measure(audited, event)
         if id in audited.brought:  # It was not lost: links are slow, and audits fill them further.
-            del audited.brought[id]
+            blamed = audited.brought.pop(id)
+            if blamed:
+                self._blame.take_back(blamed, self._outbox.now)
             audited.grace_us = 2 * self._grace_us(audited)
             audited.is_alerted = False
             audited.interval_us = self._settings.audit_us_max
@@ -275,6 +296,8 @@ class Auditor:
         ]
         if audited.is_alerted:
             return [peer for band in bands for peer in band]
+        if audited.turn % BLAMED_TURNS:
+            bands = [self._blame.unblamed(band, self._outbox.now) for band in bands]
         chosen = _in_turn(
             [band for band in bands if band], audited.turn, self._settings.audit_peer_count
         )
@@ -292,7 +315,8 @@ class Auditor:
         since_us = audited.answered_us.get(peer, min(audited.since_us.values()))
         part, until_us = self._question(tree, audited, since_us)
         now = self._outbox.now
-        audited.asked[peer] = _Question(part.number, now, until_us, part.filters, part.had)
+        asked = _Question(part.number, now, since_us, until_us, part.filters, part.had)
+        audited.asked[peer] = asked
         self._outbox.queue(peer, part)
 
     def _question(self, tree: str, audited: _AuditedTree, since_us: int) -> tuple[Audit, int]:
@@ -339,8 +363,7 @@ class Auditor:
         audited.has_answer = True
         if not part.has_more:
             audited.answered_us[peer] = question.until_us
-        if part.question:
-            self._keep_answer(audited, peer, part, question)
+        self._keep_answer(audited, peer, part, question)
         self._take(tree, audited, part.missed, question.asked_us)
 
     def _take(
@@ -350,11 +373,13 @@ class Auditor:
         grace_us = self._grace_us(audited)
         is_lost = False
         for one in sorted(missed, key=lambda one: place_of(one.event)):
-            due_us = asked_us - one.age_ms * MS + grace_us
+            age_us = one.age_ms * MS
+            came = _Came(asked_us - age_us, self._outbox.now - age_us)
+            due_us = came.first_us + grace_us
             if due_us > self._outbox.now and len(audited.early) < EARLY_MAX:
-                audited.early.setdefault(one.event.id, _Early(one, asked_us, due_us))
+                audited.early.setdefault(one.event.id, _Early(one, came, due_us))
             else:
-                is_lost |= self._deliver(tree, audited, one, asked_us)
+                is_lost |= self._deliver(tree, audited, one.event, came)
         self._await_early(tree, audited)
         if is_lost:
             self._alert(tree, audited)
@@ -373,7 +398,7 @@ class Auditor:
         for early in due:
             del audited.early[early.missed.event.id]
         self._await_early(tree, audited)
-        if [one for one in due if self._deliver(tree, audited, one.missed, one.asked_us)]:
+        if [one for one in due if self._deliver(tree, audited, one.missed.event, one.came)]:
             self._alert(tree, audited)
 
     def _alert(self, tree: str, audited: _AuditedTree) -> None:
@@ -382,12 +407,11 @@ class Auditor:
         audited.interval_us = self._settings.audit_us_min
         self._set_timer(tree, audited)
 
-    def _deliver(self, tree: str, audited: _AuditedTree, missed: Missed, asked_us: int) -> bool:
+    def _deliver(self, tree: str, audited: _AuditedTree, event: Publication, came: _Came) -> bool:
         """Deliver an event unless it has come meanwhile; return whether it was missing."""
-        event, age_ms = missed
         key, now = (event.id, tree), self._outbox.now
         table = self._filters.tables.get(tree)
-        if table is None or self._dissemination.has_spread(key):
+        if table is None or event.id in audited.brought or self._dissemination.has_spread(key):
             return False
         if (
             self._is_old(audited, event)
@@ -396,20 +420,31 @@ class Auditor:
         ):
             self._outbox.reject("audited events")
             return False
-        came_us = asked_us - age_ms * MS
         numbers = tuple(
             number
             for number in table.interested(event.predicate).own
-            if self._is_after(audited, number, event, came_us)
+            if self._is_after(audited, number, event, came)
         )
         audited.got.append(_Got(event.id, now, bool(numbers)))
         if not numbers or not self._delivery.deliver_early(Delivery(event, numbers, 0)):
             return False
-        audited.brought[event.id] = None
-        audited.late.append((event, came_us))
-        for keeper, (answer, until_us) in audited.answers.items():
-            self._accuse_if_left_out(audited, keeper, answer, until_us, event, came_us)
+        audited.brought[event.id] = self._blame_parent(tree)
+        audited.late.append((event, came.first_us))
+        for keeper, (answer, question) in audited.answers.items():
+            self._accuse_if_left_out(audited, keeper, answer, question, event, came.first_us)
         return True
+
+    def _blame_parent(self, tree: str) -> Peer:
+        """Blame the parent for an event that has not come; who that is, empty for nobody.
+
+        An attribute with shards has several parents, and any of them may have dropped it.
+        """
+        parent = self._membership.parent(tree)
+        if parent is None or is_split(self._filters.epochs.of(tree)):
+            return b""
+        self._blame.put(parent.peer, DROPPED, self._outbox.now)
+        self._membership.avoid_parent(tree)
+        return parent.peer
 
     # --- keepers that leave events out ---
 
@@ -417,34 +452,40 @@ class Auditor:
         self, audited: _AuditedTree, peer: Peer, part: Audited, question: _Question
     ) -> None:
         tree, wanted, had = part.attribute, question.filters, question.had
-        if part.question != question_hash(tree, wanted, had):
+        if part.question and part.question != question_hash(tree, wanted, had):
             self._outbox.reject("audited events")
             return
         missed = tuple(digest_of_id(missed.event.id) for missed in part.missed)
         numbers = part.incarnation, part.first, part.last
         answer = SignedAnswer(peer, tree, wanted, had, *numbers, missed, part.evidence)
-        audited.answers[peer] = answer, question.until_us
+        audited.answers[peer] = answer, question
         for event, came_us in audited.late:
-            self._accuse_if_left_out(audited, peer, answer, question.until_us, event, came_us)
+            self._accuse_if_left_out(audited, peer, answer, question, event, came_us)
 
     def _accuse_if_left_out(
         self,
         audited: _AuditedTree,
         keeper: Peer,
         answer: SignedAnswer,
-        until_us: int,
+        question: _Question,
         event: Publication,
         came_us: int,
     ) -> None:
-        """Accuse a keeper whose answer lacks an event, if the event should have come to it."""
+        """Blame a keeper whose answer lacks an event that should have come to it.
+
+        If it has signed the answer, accuse it too.
+        """
         digest, now = digest_of_id(event.id), self._outbox.now
         is_recent = now - audited.accused_us.get(keeper, -ACCUSED_US) < ACCUSED_US
-        is_covered = came_us + SLACK_US <= until_us
+        is_covered = came_us + SLACK_US <= question.until_us
         if is_recent or not is_covered or digest in answer.missed or digest in answer.had:
             return
         if any(wanted.matches(event.predicate) for wanted in answer.filters):
             audited.accused_us[keeper] = now
-            self._convictions.accuse(event.id, answer)
+            if came_us >= question.since_us:
+                self._blame.put(keeper, WITHHELD, now)
+            if answer.evidence:
+                self._convictions.accuse(event.id, answer)
 
     def _is_old(self, audited: _AuditedTree, event: Publication) -> bool:
         """Whether an event is older than what keepers keep, so that it may have been forgotten.
@@ -458,7 +499,7 @@ class Auditor:
         return self._outbox.now - event.created_us - differ_us > KEPT_US + SKEW_US_MAX
 
     def _is_after(
-        self, audited: _AuditedTree, number: int, event: Publication, came_us: int
+        self, audited: _AuditedTree, number: int, event: Publication, came: _Came
     ) -> bool:
         """Whether an event was published after a subscription was in force.
 
@@ -468,12 +509,12 @@ class Auditor:
         """
         id = event.id
         since_us = audited.since_us.get(number)
-        if since_us is None or came_us < since_us:
+        if since_us is None or came.last_us < since_us:
             return False
         # Publishers wait for the acknowledgement, unless they need the signatures of keepers.
         is_placed_at_once = bool(self._settings.keeper_quorum)
         slack_us = self._times.timeout_us // (2 if is_placed_at_once else 1)
-        if came_us >= since_us + slack_us:
+        if came.first_us >= since_us + slack_us:
             return True
         others = [
             got.id
@@ -484,9 +525,11 @@ class Auditor:
             return True
         if not event.created_us:
             return False
-        # The tree would have brought it at this time, or a little later.
+        # The tree would have brought it at this time, or a little later. How long the tree took for
+        # the fastest event is not known, because clocks may differ: a few hops.
         least_us = _took_usually(audited, id.publisher).least_us
-        return event.created_us + least_us >= since_us + min(audited.late_us, slack_us)
+        hops_us = HOPS * self._times.usual_us // 2 or slack_us
+        return event.created_us + least_us >= since_us + min(audited.late_us, hops_us, slack_us)
 
     def check(self) -> None:
         """Assert the invariants: each tree has a subscription and a timer interval."""

@@ -28,6 +28,7 @@ from smartpubsub.protocols.scoutsubs.attestation import (
 from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
 from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
 from smartpubsub.protocols.scoutsubs.messages import Accuse, Convict, KeptAt, SignedAnswer
+from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.seam import Peer
 
 OWN_COUNT_MAX = 1_000
@@ -43,6 +44,7 @@ class Convictions:
     _own: Peer
     _signing: Signing
     _detector: FailureDetector
+    _persistence: Persistence
     _keepers: TreeKeepers
 
     def __post_init__(self) -> None:
@@ -99,8 +101,18 @@ class Convictions:
             self._outbox.reject("convictions")
 
     def _convict(self, part: Convict) -> None:
+        if len(self.convicted) < CONVICTED_COUNT_MAX:
+            self._persistence.keep_conviction(part)
+        self._take(part)
+
+    def _take(self, part: Convict) -> None:
         self.convicted[part.answer.keeper] = part
         self._detector.ban(part.answer.keeper)
+
+    def restore(self) -> None:
+        """Have nothing to do with the nodes that were convicted before a restart either."""
+        for part in self._persistence.take_convictions():
+            self._take(part)
 
     def _proves(self, part: Convict) -> bool:
         """Whether a keeper has signed both for an event and for an answer that leaves it out."""

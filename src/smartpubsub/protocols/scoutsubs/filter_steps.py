@@ -1,8 +1,8 @@
 """Long announcements, whose filters enter the table a few at a time.
 
 Ten thousand filters would hold up everything else on the node for half a second. Until the last of
-them is in the table, the child is marked as partial: if the rest never comes, a later announcement
-has to be whole.
+them is in the table, the child is `ENTERING`: if the rest never comes, a later announcement has to
+be whole.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.keys import Contact
@@ -23,6 +24,26 @@ FORMER_COUNT_MAX = 1_000
 
 FilterOwner: TypeAlias = Peer | int
 """A child, or the number of one of the node's own subscriptions."""
+
+
+class ChildState(Enum):
+    """How far the last announcement of a child has come."""
+
+    ENTERING = "entering"
+    """The table does not have all of its filters yet."""
+    PENDING = "pending"
+    """It is in the table, and not in force above and at all replicas."""
+    IN_FORCE = "in force"
+
+
+CHILD_TRANSITIONS: dict[tuple[ChildState, str], ChildState] = {
+    (ChildState.ENTERING, "announcement"): ChildState.ENTERING,
+    (ChildState.ENTERING, "in force"): ChildState.ENTERING,  # An earlier announcement is.
+    (ChildState.ENTERING, "last filter entered"): ChildState.PENDING,
+    (ChildState.PENDING, "announcement"): ChildState.ENTERING,
+    (ChildState.PENDING, "in force"): ChildState.IN_FORCE,
+    (ChildState.IN_FORCE, "announcement"): ChildState.ENTERING,
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -45,8 +66,11 @@ class ScoutChild:
     """Filters that the child (or its shortcut) has in other trees, by one attribute of each."""
     in_force: int = 0
     """The latest of its versions that it was told to be in force; 0 for none."""
-    is_partial: bool = False
-    """Whether some filters of a later version, and not all, are in the table."""
+    state: ChildState = ChildState.ENTERING
+
+    def move(self, happening: str) -> None:
+        """Go on along the table of transitions."""
+        self.state = CHILD_TRANSITIONS[self.state, happening]
 
     def copy(self) -> ChildCopy:
         """The child as a replica keeps it."""
@@ -301,6 +325,7 @@ class FilterTable:
         elif len(self.children) >= child_count_max:
             return False
         child = ScoutChild(copy.contact, copy.incarnation, copy.version, now, backups=copy.backups)
+        child.state = ChildState.PENDING if peer in self.waiting else ChildState.IN_FORCE
         self.children[peer] = child
         self.change_child(child, copy.filters, ())
         return True
@@ -399,6 +424,8 @@ class FilterTable:
         owners: dict[int, FilterOwner] = {key: number for number, (_, key) in self.own.items()}
         for peer, child in self.children.items():
             assert child.contact.peer == peer
+            is_entering = child.state is ChildState.ENTERING
+            assert is_entering or (child.state is ChildState.PENDING) == (peer in self.waiting)
             owners |= dict.fromkeys(child.filters.values(), peer)
         assert owners == self._owners
         assert max(self.received, self.first_version) <= self.version

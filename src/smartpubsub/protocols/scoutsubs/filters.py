@@ -21,6 +21,7 @@ from smartpubsub.protocols.scoutsubs.epochs import ShardEpochs
 from smartpubsub.protocols.scoutsubs.filter_steps import STEP, LongAnnouncement
 from smartpubsub.protocols.scoutsubs.filter_table import (
     AwaitedVersion,
+    ChildState,
     FilterOwner,
     FilterTable,
     PeerQuotas,
@@ -502,7 +503,7 @@ class Filters:
             self._answer_known(table, child)
             return
         is_next = is_known and child is not None and child.version == part.base
-        is_next = is_next and child is not None and not child.is_partial
+        is_next = is_next and child is not None and child.state is not ChildState.ENTERING
         if part.base != WHOLE and not is_next:
             self._answer(contact.peer, part, version=0, in_force=0, wants_whole=True)
             return
@@ -524,6 +525,8 @@ class Filters:
                 return
             child = ScoutChild(contact, part.incarnation, 0, self._outbox.now, epoch=NO_EPOCH)
             table.children[peer] = child
+        else:
+            child.move("announcement")
         removed = list(part.removed)
         if part.base == WHOLE:
             wanted = dict.fromkeys(part.added)
@@ -531,7 +534,6 @@ class Filters:
                 table.remember_former(child, self._outbox.now)
             removed = [predicate for predicate in child.filters if predicate not in wanted]
         if len(part.added) + len(removed) > STEP:
-            child.is_partial = True
             self._long[peer] = LongAnnouncement(contact, part, child, removed)
             self.turns.set_busy(peer, is_busy=True)
             self.turns.go_on(peer)
@@ -552,7 +554,7 @@ class Filters:
             table.superseded.pop(peer, None)
             child.in_force = 0
         child.incarnation, child.version = part.incarnation, part.version
-        child.is_partial = False
+        child.move("last filter entered")
         child.heard_us = self._outbox.now
         # A claim from before the child knew of an epoch does not undo that it was told of it.
         child.backups, child.epoch = part.backups, part.epoch or child.epoch
@@ -685,10 +687,15 @@ class Filters:
             if isinstance(owner, int):
                 self._report(OwnFilterInForce(owner, attribute))
             else:
-                self._acknowledge(table, owner, wait.told_version, in_force=wait.told_version)
-                self.turns.end(owner, attribute)
+                self._on_child_in_force(table, owner, wait.told_version)
         for owner in notified:
             del table.waiting[owner]
+
+    def _on_child_in_force(self, table: FilterTable, peer: Peer, version: int) -> None:
+        if peer in table.children:
+            table.children[peer].move("in force")
+        self._acknowledge(table, peer, version, in_force=version)
+        self.turns.end(peer, table.attribute)
 
     def _acknowledge(self, table: FilterTable, peer: Peer, version: int, *, in_force: int) -> None:
         child = table.children.get(peer)

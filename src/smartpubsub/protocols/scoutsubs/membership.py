@@ -1,6 +1,7 @@
 """This node's place in each attribute's tree: below a parent, or at the root as the rendezvous.
 
-A node's parent is the known peer closest to the attribute's key. If a node knows no peer closer
+A node's parent is the known peer closest to the attribute's key, or one a little farther away if
+that one is blamed for lost events. If a node knows no peer closer
 than itself, that is no proof unless its routing table is complete there: otherwise a lookup
 decides. A node that turns out to be the closest first asks its neighbours what they know of the
 attribute.
@@ -181,7 +182,7 @@ class TreeMembership:
 
     def _seek(self, tree: TreePlace, *, is_retry: bool = False) -> None:
         """Find the parent, or become the root."""
-        closer = self._proximity.closer(tree.attribute)
+        closer = self._proximity.parent_for(tree.attribute, self._outbox.now)
         if closer is not None:
             self._set_parent(tree, closer, is_retry=is_retry)
         elif self._kademlia.is_closest(tree.attribute.encode()) is None:
@@ -196,6 +197,15 @@ class TreeMembership:
         self._syncs.pop(attribute, None)
         tree.move("parent lost")
         self._seek(tree, is_retry=True)
+
+    def avoid_parent(self, attribute: str) -> None:
+        """Go to another parent if the present one is blamed for much more."""
+        parent, now = self.parent(attribute), self._outbox.now
+        if parent is None or self.role(attribute) is not Role.CHILD:
+            return
+        other = self._proximity.parent_for(attribute, now)
+        if other is not None and self._kademlia.blame.is_avoided(parent.peer, now, other.peer):
+            self._set_parent(self.trees[attribute], other, is_retry=True)
 
     def redirect(self, attribute: str, parent: Contact) -> bool:
         """Go to another parent, which the present one has named; whether the node does.

@@ -1,7 +1,8 @@
 """What a node stores so that after a crash it knows again what it has acknowledged.
 
 Replicas exist on other nodes, but all nodes may crash at once, or there may be no others. A node
-stores the events in its custody, those that it keeps as a replica, and the filters of its children.
+stores the events in its custody, those that it keeps as a replica, the filters of its children, and
+what convicts other nodes.
 A completed event that stays as history is not stored again but marked as done. If the mark is lost
 in a crash, the event is sent again, and nodes recognise it; so the marks of a second are stored
 together. Where another node knows better after a restart, what was stored does not count.
@@ -25,6 +26,7 @@ from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.messages import (
     Bundle,
     ChildCopy,
+    Convict,
     CopyTree,
     Part,
     Record,
@@ -42,6 +44,7 @@ _RECORD = b"record/"
 _DONE = b"done/"
 _CHILD = b"child/"
 _EPOCH = b"stage/"
+_CONVICT = b"convict/"
 _CHILD_BYTES_MAX = 4 << 20
 """A child with longer filters is not stored; its replicas have to do."""
 _USER_BYTES_MIN = 4 << 20
@@ -87,6 +90,8 @@ class Persistence:
         """Loaded after a start: children by attribute."""
         self._epochs: dict[str, int] = {}
         """The shard epochs of attributes that are or were split."""
+        self._convictions: list[Convict] = []
+        """Loaded after a start."""
         self._loaded_us = 0
 
     @property
@@ -229,6 +234,16 @@ class Persistence:
         self._epochs.pop(attribute, None)
         self._drop(_EPOCH + attribute.encode())
 
+    def keep_conviction(self, part: Convict) -> None:
+        """Store what convicts a node."""
+        if not self.is_full:
+            self._put(_CONVICT + part.answer.keeper, encode(Bundle((part,))))
+
+    def take_convictions(self) -> list[Convict]:
+        """The loaded convictions; they are handed out once."""
+        convictions, self._convictions = self._convictions, []
+        return convictions
+
     def _may_have(self, child: Peer, content: bytes) -> bool:
         may = self._by_child.has_room_for(child, len(content))
         if not may:
@@ -312,6 +327,8 @@ class Persistence:
             if not NO_EPOCH < epoch <= EPOCH_MAX:
                 raise WireError(f"the stored shard epoch {epoch} is out of range")
             self._epochs[key.removeprefix(_EPOCH).decode()] = epoch
+        elif key.startswith(_CONVICT):
+            self._convictions.append(_decoded(Convict, value))
         else:
             part = _decoded(CopyTree, value)
             children = self._children.setdefault(part.attribute, {})

@@ -213,7 +213,9 @@ class ScoutSubs:
             *(outbox, settings, kademlia, lookups, detector, roots, branch_of(rng, "keepers")),
             lambda tree: self._placement.on_keepers_found(tree),
         )
-        self._convictions = convictions = Convictions(outbox, own.peer, signing, detector, keepers)
+        self._convictions = convictions = Convictions(
+            outbox, own.peer, signing, detector, persistence, keepers
+        )
         self._placement = placement = Placement(
             *(outbox, settings, keepers, audits_kept, convictions),
             lambda key: self._publisher.on_quorum(key),
@@ -222,8 +224,9 @@ class ScoutSubs:
             outbox, settings, own.peer, detector, times, forwarding, roots, placement
         )
         self._auditor = Auditor(
-            *(outbox, settings, signing, detector, times, filters, delivery, dissemination),
-            *(keepers, audits_kept, convictions, branch_of(rng, "audits")),
+            *(outbox, settings, signing, detector, times, kademlia.blame, membership, filters),
+            *(delivery, dissemination, keepers, audits_kept, convictions),
+            branch_of(rng, "audits"),
         )
         self._senders = ScoutSenders(
             *(outbox, detector, proximity, recovery, events_kept, membership, filters),
@@ -404,6 +407,7 @@ class ScoutSubs:
                 self._begin()
             case Loaded(_, values):
                 self._history.restore(self._persistence.on_loaded(values))
+                self._convictions.restore()
                 self._is_loaded = True
                 self._begin()
             case Started(incarnation):
@@ -833,9 +837,12 @@ class ScoutSubs:
         tables = self._filters.tables.items()
         return [(name, tuple(c.copy() for c in table.children.values())) for name, table in tables]
 
-    def convicted(self) -> list[Peer]:
-        """The nodes that this one has convicted of a lie."""
-        return list(self._convictions.convicted)
+    def convicted(self) -> dict[Peer, str]:
+        """The nodes that this one has convicted of a lie, and what they have signed."""
+        return {
+            peer: f"that it keeps an event of {part.answer.attribute}, and an answer without it"
+            for peer, part in self._convictions.convicted.items()
+        }
 
     def attribute_for(self, predicate: Predicate) -> str:
         """The attribute that a subscription is kept under."""

@@ -10,6 +10,8 @@ from smartpubsub.protocols.runtime.replication import Closest
 from smartpubsub.seam import Effect, Peer
 
 FARTHER_COUNT_MAX = 1_000
+PARENTS_CONSIDERED = 8
+"""How many of the closest peers are considered if one of them is blamed."""
 
 
 class Proximity(Closest):
@@ -37,6 +39,15 @@ class Proximity(Closest):
         """The known peer closest to an attribute's key, if it is closer than this node."""
         closest = self.closest(attribute.encode(), 1)
         return closest[0] if closest and self.is_closer(closest[0], attribute) else None
+
+    def parent_for(self, attribute: str, now: int) -> Contact | None:
+        """The least blamed of the peers that `closer` chooses from, and of these the closest."""
+        blame = self._kademlia.blame
+        if not blame:
+            return self.closer(attribute)
+        closest = self.closest(attribute.encode(), PARENTS_CONSIDERED)
+        closer = [contact for contact in closest if self.is_closer(contact, attribute)]
+        return min(closer, key=lambda contact: blame.level(contact.peer, now), default=None)
 
     def farther(self, name: bytes, count: int) -> tuple[Contact, ...]:
         """The closest peers that are not suspected and are farther from a name than this node."""

@@ -68,6 +68,11 @@ class ResponseTimes:
         return self._usual.timeout_us_once
 
     @property
+    def usual_us(self) -> int:
+        """The usual time from a request to its answer; 0 before the first one."""
+        return self._usual.smoothed_us
+
+    @property
     def are_slow(self) -> bool:
         """Whether answers take so long that links may be full."""
         return self.timeout_us > SLOW_US
