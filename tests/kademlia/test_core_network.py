@@ -98,19 +98,6 @@ def test_a_value_outlives_those_that_held_it(network: Wired) -> None:
     assert holders(network, CID) >= set(truly_closest(network, CID, 4))
 
 
-def test_a_node_that_leaves_hands_its_values_over(network: Wired) -> None:
-    network.ask(5, partial(network.cores[5].put, CID, b"value"), Put)
-    first_holders = truly_closest(network, CID, 4)
-    leaving = [n for n, c in enumerate(network.cores) if c.own.peer in first_holders]
-
-    for number in leaving:
-        network.do(number, network.cores[number].leave(network.now))
-        network.run(MINUTE)
-        network.dead.add(number)
-
-    assert holders(network, CID)
-
-
 def test_a_node_that_starts_again_has_what_it_had_stored(network: Wired) -> None:
     network.ask(5, partial(network.cores[5].put, CID, b"value"), Put)
     (number, *_) = [n for n, c in enumerate(network.cores) if c.own.peer in holders(network, CID)]

@@ -3,10 +3,10 @@
 `core` is a node's place in the overlay.
 
 - Lookups: one `lookup`, and the `queries` that nodes make by it. Open requests: `asks`.
-- The routing `table`, its `refresh`, and who may be in it (`id_work`).
+- The routing `table`, its `refresh`, and the proof of work of the peers in it (`id_work`).
 - What a node answers (`serving`) and stores for others (`values`, `ledger`).
 - What it suspects peers of, in all protocols (`blame`).
-- `keys`, `messages`, `protobuf`, `limits`, `settings`.
+- `keys`, `messages`, `protobuf`, `settings`.
 """
 
 from smartpubsub.kademlia.core import Kademlia

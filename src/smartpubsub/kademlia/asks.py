@@ -12,7 +12,7 @@ from smartpubsub.seam import Ask, CancelTimer, Effect, Peer, SetTimer
 
 @dataclass(slots=True)
 class OpenAsk:
-    """A request to a peer, for a query or for none."""
+    """A request to a peer, made for a query or on its own."""
 
     contact: Contact
     message: Message
@@ -22,12 +22,12 @@ class OpenAsk:
     is_meeting: bool = False
     fails_at: int = 0
     again_us: int = 0
-    """The time from the second transmission to the third, and so on."""
+    """The interval between transmissions, from the second on."""
     is_overdue: bool = False
-    """Whether the request has been repeated for want of an answer."""
+    """Whether the node has repeated the request because no answer came."""
     is_verification: bool = False
     is_brief: bool = False
-    """Whether the peer has not failed if it is slow: it is not waited for."""
+    """Whether the query does not wait for a slow peer, which then does not count as failed."""
     has_failed: bool = False
 
 
@@ -64,7 +64,7 @@ class Asks:
         is_doubtful: bool = False,
         is_brief: bool = False,
     ) -> None:
-        """Send a request to a peer; one that is probably gone gets little time to answer."""
+        """Send a request to a peer; a doubtful peer, probably gone, gets little time to answer."""
         settings = self._settings
         ask = OpenAsk(contact, message, now, query=query, is_put=is_put, is_brief=is_brief)
         if is_doubtful:
@@ -101,9 +101,9 @@ class Asks:
             self._open_ask(ask, settings.slow_us, settings.again_us, settings.timeout_us)
 
     def verify(self, contact: Contact, now: int) -> None:
-        """Ping a peer at short intervals, so that it soon shows whether it is up.
+        """Ping a peer at short intervals, to find out soon whether it is up.
 
-        Before any peer has answered, links may be slow, and it gets as long as for any request.
+        Before any peer has answered, links may be slow, so it gets as long as for any request.
         """
         if contact.peer in self._verifying:
             return
@@ -115,8 +115,7 @@ class Asks:
         self._open_ask(ping, again_us, again_us, fails_us)
 
     def on_answer(self, peer: Peer, number: int, now: int) -> OpenAsk | None:
-        """Return the request that an answer belongs to, even if it is too late; None if there is
-        none."""
+        """Return the request that an answer belongs to, also if it has failed; None if unknown."""
         ask = self._open.get(number) or self._late.get(number)
         if ask is None or ask.contact.peer != peer:
             return None
@@ -133,7 +132,7 @@ class Asks:
     def _repeat_overdue(self, peer: Peer, now: int) -> None:
         """Repeat the requests that a peer has not answered in time, though it answers pings.
 
-        They or their answers were lost, and waiting for them longer would be in vain.
+        The network has lost them or their answers, so waiting longer would be in vain.
         """
         for number, ask in self._open.items():
             if ask.contact.peer == peer and ask.is_overdue:
@@ -164,7 +163,7 @@ class Asks:
             del self._late[number]
 
     def close_all(self, peer: Peer) -> list[OpenAsk]:
-        """End all asks to a peer that is gone; they have failed."""
+        """End all requests to a peer that is gone, as failed."""
         closed = [item for item in self._open.items() if item[1].contact.peer == peer]
         for number, ask in closed:
             self._effects.append(CancelTimer(("kad", number)))

@@ -18,9 +18,8 @@ from smartpubsub.kademlia.blame import Blame
 from smartpubsub.kademlia.id_work import has_work
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.ledger import Ledger
-from smartpubsub.kademlia.limits import is_acceptable
 from smartpubsub.kademlia.lookup import Lookup
-from smartpubsub.kademlia.messages import Kind, Message, Record
+from smartpubsub.kademlia.messages import Kind, Message, Record, is_acceptable
 from smartpubsub.kademlia.queries import Goal, Got, Joined, Lost, Provided, Providers, Put, Query
 from smartpubsub.kademlia.refresh import names_in_far_buckets
 from smartpubsub.kademlia.serving import answer_to, answer_to_put
@@ -76,7 +75,7 @@ class Kademlia:
         self._avoided: dict[bytes, int] = {}
         """Peers that have left or were suspected, and since when."""
         self.heard_us: dict[bytes, int] = {}
-        """When the owner last had a message from each peer, for any core."""
+        """When the owner last received a message from each peer, for any core."""
         self._unverified: dict[bytes, bool] = {}
         """Peers that other cores want verified, and whether they suspect them."""
         self._last_query = 0
@@ -149,8 +148,8 @@ class Kademlia:
     ) -> tuple[int, list[Effect]]:
         """Find the peers closest to a name, `count` or k of them; delivers `Found`.
 
-        The lookup follows as many disjoint paths as asked for, or as the settings say. If it does
-        not wait for slow peers, they do not count as failed either.
+        The lookup follows `paths` disjoint paths, or as many as the settings say. A peer that it
+        does not wait for does not count as failed.
         """
         number = self._start(
             Goal.CLOSEST, name, now, count=count, paths=paths, waits_for_slow=waits_for_slow
@@ -220,26 +219,15 @@ class Kademlia:
     def verify(self, peer: bytes, now: int) -> list[Effect]:
         """Ping a peer that a core above waits for; delivers `Lost` if it does not answer.
 
-        This happens at a timer, so that what Kademlia delivers comes to its owner as always.
+        A timer starts the ping, so that the owner gets the result as the effect of an input.
         """
         self._unverified.setdefault(peer, False)
         return [SetTimer(("kad", "suspects"), now)]
 
     def suspect(self, peer: bytes, now: int) -> list[Effect]:
-        """A core above has found that a peer does not answer: verify it.
-
-        Lookups go on without it at once.
-        """
+        """Verify a peer that has not answered a core above; lookups go on without it at once."""
         self._unverified[peer] = True
         return [SetTimer(("kad", "suspects"), now)]
-
-    def leave(self, now: int) -> list[Effect]:
-        """Hand this node's values to others before it leaves."""
-        for name, value in self.values.items(now):
-            message = Message(Kind.PUT_VALUE, name, Record(name, value))
-            for contact in self.table.closest(key_of(name), self.settings.k):
-                self._asks.ask(contact, message, now)
-        return self._taken()
 
     # --- queries ---
 
@@ -316,10 +304,8 @@ class Kademlia:
         if not isinstance(message, Message) or not self._accepts(message):
             message = Message(Kind.PING)
         query = self._query_of(ask)
-        if (
-            query is None or ask.has_failed
-        ):  # Too late for the query; it only shows that the peer is up.
-            return
+        if query is None or ask.has_failed:
+            return  # The answer is too late for the query; it only shows that the peer is up.
         if ask.is_put:
             self._count_put(query, kept=message.record is not None)
         elif query.goal is not Goal.GET or not self._accept_value(query, message):
@@ -351,7 +337,7 @@ class Kademlia:
         self._go_on_without(ask, query, now)
 
     def _go_on_without(self, ask: OpenAsk, query: Query | None, now: int) -> None:
-        """A query goes on without a peer that has not answered."""
+        """Continue a query without a peer that has not answered."""
         if query is not None and ask.is_put:
             self._count_put(query, kept=False)
         elif query is not None:
@@ -368,7 +354,7 @@ class Kademlia:
             self._on_failure(ask, self._query_of(ask), now)
 
     def _verify(self, peer: bytes, now: int, *, is_suspected: bool) -> None:
-        """Ping a peer; everything that waits for the answer of a suspected one goes on without."""
+        """Ping a peer; queries go on without a suspected one."""
         contact = Contact.of(peer)
         if is_suspected:
             self._avoid(peer, now)
@@ -378,7 +364,7 @@ class Kademlia:
         self._asks.verify(self.table.known(contact) or contact, now)
 
     def _on_no_ping(self, ask: OpenAsk, now: int) -> None:
-        """A peer has answered no ping: drop it as if it had left, unless it has sent anything.
+        """Drop a peer that has answered no ping, unless it has sent any other message.
 
         Where links are full, answers to pings wait behind other messages.
         """
@@ -391,16 +377,16 @@ class Kademlia:
         self._do(Deliver(Lost(contact.peer)))
 
     def _gone_us(self, peer: bytes, now: int) -> int:
-        """How long ago a peer has left or was suspected, if it was not heard from since."""
+        """How long a peer has been gone or suspected; `doubt_us` if it is neither."""
         since = self._avoided.get(peer)
         if since is None or self.heard_us.get(peer, -1) > since:
             return self.settings.doubt_us
         return now - since
 
     def _avoid(self, peer: bytes, now: int) -> None:
-        """Have lookups not ask a peer for a while, and then not wait for it for long.
+        """Keep lookups from asking a peer for a while, and later from waiting for it long.
 
-        Other nodes may name it for minutes yet. It is as good as others when it is heard from.
+        Other nodes may name the peer for minutes. Any message from it ends this.
         """
         self._avoided.pop(peer, None)
         self._avoided[peer] = now
@@ -408,8 +394,8 @@ class Kademlia:
             del self._avoided[next(iter(self._avoided))]
 
     def _on_unreachable(self, peer: bytes, now: int) -> None:
-        # A joining node does not wait for unreachable peers; other queries retry, since a loss may
-        # pass.
+        # A joining node does not wait for unreachable peers. Other queries retry: the connection
+        # may come back.
         for query in [query for query in self._queries.values() if query.goal is Goal.JOIN]:
             query.lookup.on_failure(peer)
             self._advance(query, now)
@@ -514,7 +500,7 @@ class Kademlia:
             self.refused += 1
 
     def _consider(self, contact: Contact, now: int) -> None:
-        """Consider a peer that has sent something for the table: ping it if there is room."""
+        """Ping a peer that has sent something, if the table has room for it."""
         if self.table.is_trusted(contact) or not self.admits(contact):
             return
         if self.table.is_crowded_out(contact):

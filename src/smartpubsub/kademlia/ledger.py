@@ -1,9 +1,9 @@
 """The ledger: what a node keeps for others, by class, by user and in bytes.
 
 Each class of things (values, records, history, filters) has an account with a limit for all users
-together and one for each user. A user is the peer or the publisher that something is kept for. What
-exceeds a limit is refused and counted, never raised. Where something must make room, it is that of
-the user who has most.
+together and one for each user. A user is the peer or the publisher that the node keeps something
+for. A component refuses and counts what exceeds a limit; it raises no error. To make room, it
+evicts something of the user that has most.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 User = bytes
-"""A peer id; empty for what no peer has asked for."""
+"""A peer id; `NO_USER` for what no peer has asked for."""
 
-NOBODY: User = b""
+NO_USER: User = b""
 USER_SHARE = 8
-"""One user may have one part in this many of an account."""
+"""By default, one user may have the size of an account divided by this."""
 _STALE_MIN = 64
 
 
@@ -29,7 +29,7 @@ class AccountState(NamedTuple):
     size_max: int
     users: int
     largest: int
-    """What the user has who has most."""
+    """The size that the largest user has."""
     user_size_max: int
     refused: int
     evicted: int
@@ -49,9 +49,9 @@ class Account:
         """How often something made room before its time."""
         self._sizes: dict[User, int] = {}
         self._largest: list[tuple[int, User]] | None = None
-        """Users by size, the largest first; entries whose size has changed do not count.
+        """A heap of users, the largest first, with stale entries of users whose size has changed.
 
-        None while no caller asks for it.
+        None until a caller asks for the largest user.
         """
 
     def state(self) -> AccountState:
@@ -78,17 +78,17 @@ class Account:
         return self._sizes.get(user, 0)
 
     def has_room_for(self, user: User, size: int) -> bool:
-        """Whether a user may have so much more, if others make room where there is none."""
+        """Whether a user's own limit allows so much more; other users may have to make room."""
         room = self.user_size_max - self._sizes.get(user, 0)
         return size <= self.size_max and size <= room
 
     def fits(self, user: User, size: int) -> bool:
-        """Whether a user may have so much more, while others keep what they have."""
+        """Whether a user may have so much more while other users keep what they have."""
         return self.size + size <= self.size_max and self.has_room_for(user, size)
 
     @property
     def excess(self) -> int:
-        """How much is beyond the limit of all users together."""
+        """The size beyond the limit of all users together."""
         return max(0, self.size - self.size_max)
 
     def refuse(self) -> None:
@@ -96,7 +96,7 @@ class Account:
         self.refused += 1
 
     def change(self, user: User, difference: int) -> None:
-        """A user has more, or less."""
+        """Change the size that a user has."""
         sizes = self._sizes
         size = sizes.get(user, 0) + difference
         self.size += difference
@@ -110,7 +110,7 @@ class Account:
                 self._largest = None
 
     def largest(self) -> User | None:
-        """The user who has most."""
+        """The user that has most; None if there are no users."""
         if self._largest is None:
             self._largest = [(-size, user) for user, size in self._sizes.items()]
             heapify(self._largest)

@@ -2,15 +2,14 @@
 
 It is a state machine of its own. `next` returns the peers to query now, `on_answer` and
 `on_failure` take the outcome, and it is finished when the k closest that did not fail have all
-answered. Each candidate
-goes through the states of `TRANSITIONS`.
+answered. Each candidate goes through the states of `TRANSITIONS`.
 
 With more than one path (S/Kademlia), the paths query disjoint sets of peers, so that a lying peer
 misleads only its own path. The result combines the closest of all paths.
 
-The result can be limited to a few peers with the same address prefix. Which prefix a peer has is
-known when it has answered, since other peers may lie about it. So peers beyond the limit are asked,
-and then do not count.
+The result can be limited to a few peers with the same address prefix. A lookup learns the prefix of
+a peer when the peer answers, since other peers may lie about it. So it also asks peers beyond the
+limit, and then does not count them.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ TRANSITIONS: dict[tuple[State, str], State] = {
 }
 
 CROWDED_OUT_MAX = 200
-"""A lookup ends after so many peers were crowded out and as many as it looks for have answered."""
+"""Further crowded-out peers count as answered, so that an attacker cannot prolong a lookup."""
 
 
 @dataclass(slots=True)
@@ -87,7 +86,7 @@ class Path:
             insort(self.answered_distances, candidate.distance)
 
     def forget(self, candidate: Candidate) -> None:
-        """Count a candidate that has answered no longer."""
+        """Stop counting a candidate that has answered."""
         del self.answered_distances[bisect_left(self.answered_distances, candidate.distance)]
 
 
@@ -112,7 +111,7 @@ class Lookup:
         self.waits_for_slow = waits_for_slow
         self._per_prefix_max = per_prefix_max
         self._of_prefix: dict[str, list[Candidate]] = {}
-        """Those that have answered and count, the closest first."""
+        """By address prefix: the candidates that have answered and count, the closest first."""
         self._crowded_out = 0
         self._paths = [Path() for _ in range(paths)]
         self._by_peer: dict[bytes | None, Candidate | None] = {own: None}
@@ -148,7 +147,7 @@ class Lookup:
             candidate.path.close(candidate)
             if self._per_prefix_max and prefix:
                 self._limit(prefix, candidate)
-            if not self.finished:  # Answers after that change nothing.
+            if not self.finished:  # Later answers change nothing.
                 self._hear_of(closer, candidate.hops + 1, candidate.path)
 
     def on_slow(self, peer: bytes) -> None:

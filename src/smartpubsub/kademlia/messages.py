@@ -92,6 +92,18 @@ class Message(NamedTuple):
     providers: tuple[Contact, ...] = ()
 
 
+def is_acceptable(message: Message, settings: Settings) -> bool:
+    """Whether a message that was not decoded, as in the simulator, is within the limits."""
+    _, key, record, closer, providers = message
+    return (
+        len(key) <= settings.name_bytes_max
+        and len(closer) <= settings.contact_count_max
+        and len(providers) <= settings.contact_count_max
+        and (record is None or len(record.key) <= settings.name_bytes_max)
+        and (record is None or len(record.value) <= settings.value_bytes_max)
+    )
+
+
 # --- size ---
 
 _contact_bytes: Callable[[Contact], int] = attrgetter("wire_bytes")

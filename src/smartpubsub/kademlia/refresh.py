@@ -1,7 +1,7 @@
 """Names whose keys lie in given buckets.
 
 A lookup carries a name, and the key is the name's hash. To look up a part of the key space, a node
-needs a name whose hash falls there, and can find one only by trying.
+needs a name whose hash lies there, and can find one only by trial.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from smartpubsub.kademlia.keys import KEY_BITS, Key, key_of
 from smartpubsub.kademlia.table import RoutingTable
 
 PREFIX_BITS_MAX = 14
-# The number of names for all buckets of one index together.
 _VARIETY_BITS = 8
+"""All nodes together use this many names (as a power of two) for their buckets of one index."""
 
 # Without the cache of `key_of`: names that are tried once would evict useful entries.
 _hashed = key_of.__wrapped__

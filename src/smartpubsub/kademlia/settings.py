@@ -35,11 +35,11 @@ class Settings:
     failures_max: int = 2
     """A peer that fails this often in a row is evicted from the table."""
     verify_us: int = 3 * SECOND
+    """A peer that another core suspects is evicted if it answers no ping for this long."""
     verify_again_us: int = SECOND // 2
-    """A peer that another core suspects is evicted if it answers no ping for the first time; it is
-    pinged at intervals of the second."""
+    """The interval of these pings."""
     doubt_us: int = 10 * MINUTE
-    """How long a lookup gives a peer that was gone little time, until the peer is heard from."""
+    """For this long after a peer was gone, lookups give it little time, until it sends anything."""
 
     check_us: int = 10 * MINUTE
     """A peer that was not heard from for this long is pinged."""

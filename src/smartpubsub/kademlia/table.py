@@ -1,9 +1,9 @@
 """The routing table: peers that have answered, by the length of the key prefix they share.
 
 A bucket holds up to k peers, least recently heard from first, and a few candidates for a free
-entry. A peer enters only after it has answered, is left out of responses once it fails, and is
-evicted when it fails again. Of peers with the same address prefix, which one attacker may have, a
-bucket can be limited to a few.
+entry. A peer enters only after it has answered. The node leaves it out of responses once it fails,
+and evicts it when it fails again. A bucket can be limited to a few peers with the same address
+prefix, because they may belong to one attacker.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Bucket:
     entries: dict[bytes, Entry] = field(default_factory=dict)
     """Least recently heard from first."""
     waiting: dict[bytes, Contact] = field(default_factory=dict)
-    """Candidates for a free entry, most recent last and preferred."""
+    """Candidates for a free entry, the most recent last; the bucket prefers that one."""
     crowded_out: dict[bytes, str] = field(default_factory=dict)
-    """The latest peers that were left out because of others with their address prefix."""
+    """The latest peers left out because the bucket has enough with their address prefix."""
     _trusted: tuple[Contact, ...] | None = None
 
     def trusted(self) -> tuple[Contact, ...]:
@@ -121,8 +121,7 @@ class RoutingTable:
         return True
 
     def failed(self, contact: Contact, failures_max: int) -> Contact | None:
-        """Record a failure; return the candidate for its entry, if it is evicted or was never
-        in."""
+        """Record a failure; return a candidate for an entry that is free now, if there is one."""
         bucket = self.buckets.get(self.index(contact.key))
         if bucket is None:
             return None
@@ -146,7 +145,7 @@ class RoutingTable:
             bucket.failed(entry, failures_max=2)
 
     def known(self, contact: Contact) -> Contact | None:
-        """A peer as the table has it, with its addresses."""
+        """The contact of a peer in the table, with its addresses; None if it is not there."""
         bucket = self.buckets.get(self.index(contact.key))
         entry = bucket.entries.get(contact.peer) if bucket else None
         return None if entry is None else entry.contact
@@ -239,7 +238,7 @@ class RoutingTable:
         return found[:count]
 
     def _on_change(self) -> None:
-        """Forget what was found: trusted peers change."""
+        """Drop cached results, because the trusted peers change."""
         self._found.clear()
         self._around.clear()
         self.version += 1

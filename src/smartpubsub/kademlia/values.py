@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.kademlia.ledger import NOBODY, USER_SHARE, Ledger, User
+from smartpubsub.kademlia.ledger import NO_USER, USER_SHARE, Ledger, User
 from smartpubsub.kademlia.settings import Settings
 
 Validator = Callable[[bytes, bytes], bool]
@@ -33,7 +33,7 @@ def content_digest(name: bytes) -> bytes | None:
 
 
 VALUE_BYTES = 256
-"""About what a value takes beside its content."""
+"""About how much memory a value takes beside its content."""
 
 
 @dataclass(slots=True)
@@ -48,8 +48,8 @@ class _Value:
 class ValueStore:
     """Values and providers, bounded, each until it expires.
 
-    A peer may put so many values. Where there is no room, the oldest value of the peer that has put
-    most makes room for that of another.
+    Each peer may put a limited number of values. A full store evicts the oldest value of the peer
+    that has put most.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class ValueStore:
         return validator is not None and validator(name, value)
 
     def put(
-        self, name: bytes, value: bytes, now: int, republish_at: int, user: User = NOBODY
+        self, name: bytes, value: bytes, now: int, republish_at: int, user: User = NO_USER
     ) -> bool:
-        """Store a value that a peer puts, due to be republished at a time.
+        """Store a value that a peer puts, and republish it at a time.
 
         Return False if it is invalid, the peer has too many, or there is no room. `take_evicted`
-        tells which values have made room.
+        returns the names of values that were evicted for it.
         """
         if not self.is_valid(name, value):
             return False
@@ -98,7 +98,7 @@ class ValueStore:
         if held is not None:
             user = held.user  # Putting a value again does not make it another peer's.
         more = _size(name, value) - (_size(name, held.value) if held else 0)
-        if user != NOBODY and not self._may_have(user, more, is_new=held is None):
+        if user != NO_USER and not self._may_have(user, more, is_new=held is None):
             self._account.refuse()
             return False
         self._account.change(user, more)
@@ -111,7 +111,7 @@ class ValueStore:
         return True
 
     def take_evicted(self) -> list[bytes]:
-        """The names of the values that have made room since the last call."""
+        """The names of the values that were evicted since the last call."""
         evicted, self._evicted = self._evicted, []
         return evicted
 
@@ -121,7 +121,7 @@ class ValueStore:
         return is_few and self._account.has_room_for(user, more)
 
     def _make_room(self, user: User, *, is_new: bool) -> bool:
-        """Remove values of peers that have more than a user; whether that is enough."""
+        """Evict values of peers that have more than a user; return whether there is room now."""
         while self._account.excess or len(self) + is_new > self._settings.value_count_max:
             largest = self._account.largest()
             if largest is None or largest == user or not self._names.get(largest):
@@ -164,10 +164,6 @@ class ValueStore:
         for _, held in due:
             held.republish_at = next_at
         return [(name, held.value) for name, held in due]
-
-    def items(self, now: int) -> list[tuple[bytes, bytes]]:
-        """All values that have not expired."""
-        return [(name, v.value) for name, v in self._values.items() if now < v.expires_at]
 
     def add_provider(self, name: bytes, provider: Contact, now: int) -> bool:
         """Add a provider; False if there is no room."""

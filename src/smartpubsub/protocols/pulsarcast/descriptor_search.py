@@ -1,4 +1,4 @@
-"""The search for descriptors: they come from the peer that mentioned them, or from the overlay."""
+"""The search for descriptors: the peer that mentioned one sends it, or a lookup finds it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from smartpubsub.kademlia.ledger import NOBODY, Account
+from smartpubsub.kademlia.ledger import NO_USER, Account
 from smartpubsub.kademlia.queries import Got
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.blocks import Cid
@@ -25,12 +25,12 @@ QUESTION_SEARCHES_MAX = 3
 """The same for a question of this node's user, who waits for the answer."""
 WANTED_MAX = 10_000
 SEARCHES_OF_PEER_MAX = 4
-"""Descriptors that one peer has mentioned and not sent, for which to search the overlay at a time:
-a search makes many nodes work."""
+"""For how many descriptors that one peer has mentioned and not sent to search the overlay at a
+time: a search makes many nodes work."""
 WAITING_BYTES_MAX = 64 << 20
-"""Of what waits for descriptors; one peer may have an eighth."""
+"""The size of all messages that wait for descriptors; one peer may have an eighth."""
 WAITING_BYTES = 4 << 10
-"""What each thing that waits counts, besides the events in it."""
+"""The size that each waiting message counts for, besides the events in it."""
 ANSWERED_MAX = 50
 """How many descriptors to send in answer to one message."""
 
@@ -62,17 +62,17 @@ class _Search:
 class DescriptorSearch(Component):
     """Finds descriptors, for this node and for peers that ask for them.
 
-    `known` returns a descriptor that this node has. What waits for one is charged to the peer that
-    has sent it.
+    `known` returns a descriptor that this node has. Messages that wait for descriptors are charged
+    to the peers that have sent them.
     """
 
     _known: Callable[[Cid], Topic | None]
     _waiting: Account
     _wanted: dict[Cid, _Search] = field(init=False, default_factory=dict)
     _searches_of: Counter[Peer] = field(init=False, default_factory=Counter)
-    """For how many descriptors that a peer has mentioned the overlay is searched."""
+    """By peer: how many descriptors that it has mentioned are being searched in the overlay."""
     _found: dict[Cid, Topic] = field(init=False, default_factory=dict)
-    """Descriptors that were found, while those that wait for them are called."""
+    """Descriptors that were found, while the callbacks that wait for them run."""
 
     def find(
         self,
@@ -87,7 +87,7 @@ class DescriptorSearch(Component):
         if known is not None:
             then(known)
             return
-        search, user = self._wanted.get(cid), peer or NOBODY
+        search, user = self._wanted.get(cid), peer or NO_USER
         is_full = search is None and len(self._wanted) >= WANTED_MAX
         if is_full or not self._may_wait(user, size):
             self._outbox.reject("too many searches")
@@ -107,7 +107,7 @@ class DescriptorSearch(Component):
             self._search(cid, search)
 
     def _may_wait(self, user: Peer, size: int) -> bool:
-        """Whether a message of a peer may wait for a descriptor; this node's own calls may."""
+        """Whether a message of a peer may wait for a descriptor; own calls always may."""
         if not user or self._waiting.fits(user, size + WAITING_BYTES):
             return True
         self._waiting.refuse()
@@ -125,10 +125,10 @@ class DescriptorSearch(Component):
         self._waiting.change(user, size + WAITING_BYTES)
 
     def _make_own(self, search: _Search) -> None:
-        """This node itself wants a descriptor that a peer has mentioned."""
+        """Note that this node itself wants a descriptor that a peer has mentioned."""
         if search.peer and search.tries:
             self._leave_search(search)
-        search.peer = NOBODY
+        search.peer = NO_USER
 
     def _search(self, cid: Cid, search: _Search) -> None:
         if not self._overlay.is_ready:
@@ -214,7 +214,7 @@ class DescriptorSearch(Component):
             waiting.then(topic)
 
     def check(self) -> None:
-        """Assert that searches and what waits for them are counted and within their limits."""
+        """Assert that searches and waiting messages are counted and within their limits."""
         assert len(self._wanted) <= WANTED_MAX
         searches = self._wanted.values()
         assert self._searches_of == Counter(s.peer for s in searches if s.peer and s.tries)
