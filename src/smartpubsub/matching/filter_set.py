@@ -11,11 +11,11 @@ from smartpubsub.matching.interval_union import IntervalUnion
 from smartpubsub.predicates import Interval, Predicate, as_predicate
 
 STEPS_PER_CHANGE = 6
-"""Steps towards a shorter summary that each change of a member pays for."""
+"""How many steps towards a shorter summary each change of a member pays for."""
 STEPS_MIN = 500
-"""Steps that a new set can take at once, so that small sets always have a short summary."""
+"""How many steps a new set can take at once, so that small sets always have a short summary."""
 COMPARED_PER_STEP = 100
-"""Filters that a search for covered filters compares, or lists, in the time of a step."""
+"""How many filters a search for covered filters compares or lists in the time of a step."""
 
 _Gap: TypeAlias = tuple[str, frozenset[tuple[str, Interval | None]]]
 """A filter without one of its ranges, and that range's name: filters that can merge share one."""
@@ -30,13 +30,13 @@ class Changes(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Candidate:
-    """A filter that no other is merged with: it is in the summary, or another one covers it."""
+    """A filter after merging: it is in the summary, or another candidate covers it."""
 
     predicate: Predicate
     size: tuple[int, int]
     """How many attributes it has, and how many of them are ranges."""
     count: int = 0
-    """How often it was put; zero if it is kept only for the filters below it."""
+    """How often it was put; 0 if it stays only for the filters below it."""
     number: int | None = None
     """Its number in the summary."""
     above: _Candidate | None = None
@@ -72,11 +72,11 @@ class FilterSet:
         self._members: dict[int, Predicate] = {}
         self._unions: dict[_Gap, IntervalUnion] = {}
         self._unmerged: dict[tuple[_Gap, Interval], int] = {}
-        """Ranges that would join more components than the steps pay for, and how often."""
+        """Ranges that are not merged, because the steps did not suffice, and how often each."""
         self._candidates: dict[Predicate, _Candidate] = {}
         self._summary: dict[int, _Candidate] = {}
         self._unplaced: dict[int, None] = {}
-        """Filters of the summary that others may cover, or that may cover others."""
+        """Filters of the summary that another one may cover, or that may cover others."""
         self._index = Index()
         self._names: Counter[str] = Counter()
         self._sizes: Counter[tuple[int, int]] = Counter()
@@ -102,7 +102,7 @@ class FilterSet:
         self._shorten()
 
     def remove(self, key: int) -> None:
-        """Remove a member, and expose again what only it covered; raise KeyError if unknown."""
+        """Remove a member, and expose the filters that only it covered; KeyError if unknown."""
         predicate = self._members.pop(key)
         self._take(predicate, _range_names(predicate))
         self._shorten()
@@ -123,7 +123,7 @@ class FilterSet:
         return self._index.match_any(event)
 
     def _shorten(self) -> None:
-        """Pay for a change, and make up for what could not be paid before."""
+        """Add the steps of a change, and spend them on merges and places that are still due."""
         steps_max = STEPS_MIN + STEPS_PER_CHANGE * len(self._members)
         self._steps = min(self._steps + STEPS_PER_CHANGE, steps_max)
         while self._unmerged and self._pays_for(next(iter(self._unmerged))):
@@ -181,7 +181,7 @@ class FilterSet:
         added: list[Interval],
     ) -> None:
         attributes = predicate.attributes
-        # First the new ones: they cover some of the old ones, whose places need no search then.
+        # New components first: they cover the old ones, so that lower filters need no new place.
         for interval in added:
             put = Predicate.unchecked({**attributes, names[0]: interval})
             self._put(put, names[1:])
@@ -230,7 +230,7 @@ class FilterSet:
             candidate = candidate.above
 
     def _place(self, candidate: _Candidate) -> None:
-        """Put a filter below one that covers it, or into the summary and others below it."""
+        """Put a filter below one that covers it; else into the summary, above those it covers."""
         if self._steps < 1:
             self._unplaced[self._expose(candidate)] = None
             return
@@ -245,7 +245,7 @@ class FilterSet:
 
     def _cover_others(self, candidate: _Candidate) -> None:
         """Put the filters of the summary that this one covers below it."""
-        # The search may cost more steps than there are; it happens only when none is owed.
+        # The search may cost more steps than are left; it starts only if some are left.
         compared = min(map(self._names.__getitem__, candidate.predicate.attributes))
         covered = self._index.covered_by(candidate.predicate) if compared else []
         self._steps -= (compared + len(covered)) // COMPARED_PER_STEP
@@ -262,7 +262,7 @@ class FilterSet:
         """Whether a search for covered filters is needed.
 
         It is not if no filter has more attributes or more ranges, and this one has at most one
-        range: then all that it covers is merged with it.
+        range: then every filter that it covers is already merged with it.
         """
         return range_count > 1 or any(
             attributes > attribute_count or ranges > range_count

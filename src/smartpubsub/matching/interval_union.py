@@ -1,9 +1,8 @@
 """The connected components of a union of closed intervals, as intervals come and go.
 
-A search tree of all bounds counts the intervals that begin and end in each subtree, so the next
-number after which no interval is open is found without visiting the intervals. A subtree that has
-become too deep is rebuilt (a scapegoat tree): O(log n) for each change on average, whatever the
-sequence of changes is.
+A search tree of all bounds counts the intervals that begin and end in each subtree, so that the end
+of a component is found without visiting its intervals. A subtree that has become too deep is
+rebuilt (a scapegoat tree): a change takes amortised O(log n) time, for any sequence of changes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _BALANCE = 0.65
 _DEPTH_FACTOR = -1 / log2(_BALANCE)
 _DEPTH_MIN = 4
 _UNUSED_MIN = 16
-"""Unused bounds that a tree may have before it is rebuilt without them."""
+"""How many unused bounds a tree may have before it is rebuilt without them."""
 
 
 class ComponentChanges(NamedTuple):

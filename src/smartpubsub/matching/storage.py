@@ -5,7 +5,7 @@ holds every filter as text, so any engine can read the index. An engine may add 
 they lie on page boundaries so that they can be mapped.
 
 An engine that maps memory trusts the offsets in it. So a file has a seal, a digest with a key that
-only this user has, and memory is mapped only from files that this user has saved.
+only this user has, and an engine maps only files that this user has saved.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _is_place(place: object) -> bool:
 
 
 def seal_key() -> bytes | None:
-    """The key of this user, which the first call makes; None if it cannot be kept."""
+    """The key of this user, which the first call creates; None if it cannot be stored."""
     try:
         if secret := os.environ.get(SECRET_VARIABLE):
             key = bytes.fromhex(secret)

@@ -1,8 +1,8 @@
 """Events as Arrow tables, and the keys that match them.
 
 A table of events has the columns of `EVENTS_SCHEMA`; a float stands for its shortest decimal and a
-null bound for an open side. Where events carry numbers that no float stands for, a column `event`
-with the written predicate takes the place of the two.
+null bound for an open side. If events have numbers that no float stands for, a column `event` with
+the written predicates replaces these columns.
 """
 
 from __future__ import annotations

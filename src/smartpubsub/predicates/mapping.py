@@ -25,9 +25,8 @@ def attributes_of(mapping: Mapping[str, object], attributes_max: int) -> Attribu
             if not isinstance(name, str):
                 raise ValueError("a name is a string")
             check_name(name)
-            plain = str.__str__(
-                name
-            )  # The members of a string enumeration print as something else.
+            # `str(name)` would print a member of a string enumeration as something else.
+            plain = str.__str__(name)
             if plain in attributes:
                 raise ValueError("the name is repeated; give each attribute once")
             attributes[plain] = _interval(value)

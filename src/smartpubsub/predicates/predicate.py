@@ -160,7 +160,7 @@ class Predicate:
 
 @lru_cache(maxsize=1 << 10)
 def _parsed(text: str, attributes_max: int) -> Predicate:
-    """A predicate, once for all times that the same text is read."""
+    """Parse a text, once for all its later occurrences."""
     return Predicate.unchecked(parse_attributes(text, attributes_max))
 
 

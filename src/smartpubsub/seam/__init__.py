@@ -4,10 +4,10 @@ A core does no I/O. It takes an input and the time, and returns effects:
 
     effects = core.handle(event, now)
 
-It has no clock and no randomness of its own (a seeded `random.Random` is handed to it), and it
-iterates no sets, so that the same events give the same effects in any process. The host performs
-the effects: the simulator with a heap of events, a live node with libp2p. Times are integers:
-microseconds on the node's own clock, which differs from other nodes' clocks.
+It has no clock and no randomness of its own (its owner gives it a seeded `random.Random`), and it
+does not iterate over sets, so that the same events give the same effects in any process. The host
+performs the effects: the simulator with a heap of events, a live node with libp2p. Times are
+integers: microseconds on the node's own clock, which differs from other nodes' clocks.
 
 Cores compose by ownership: an owner forwards the events that concern the core below it, passes that
 core's effects on, and takes its deliveries for itself or hands them to another core that it owns. A
@@ -51,7 +51,7 @@ from smartpubsub.seam.states import drawing
 
 
 class Core(Protocol):
-    """What the simulator and a live node can run."""
+    """A core, which the simulator and a live node can run."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         """Return the effects of an event."""

@@ -48,10 +48,10 @@ class SetTimer(NamedTuple):
     timer: Timer
     at: int
     may_be_early: bool = False
-    """Whether it may fire earlier, when the node has handled all that has come."""
+    """Whether it may fire earlier, when the node has handled all other inputs."""
     peer: Peer = b""
-    """The peer whose work the timer is: it fires in that peer's turn, and counts for that peer.
-    It may fire after it was cancelled."""
+    """The peer whose work the timer is: it fires in that peer's turn, and counts as that peer's
+    input. It may fire after it was cancelled."""
 
 
 class CancelTimer(NamedTuple):
@@ -72,8 +72,8 @@ class Store(NamedTuple):
     key: bytes
     value: bytes | None
     may_be_late: bool = False
-    """Whether nothing waits for it, and a crash soon after may undo it: a host stores it together
-    with what comes later."""
+    """Whether no effect waits for it, and a crash soon after may undo it: the host stores it
+    together with later values."""
 
 
 class Load(NamedTuple):
