@@ -21,7 +21,7 @@ from smartpubsub.protocols.publication import TIME_END_US
 Cid: TypeAlias = bytes
 """A content id."""
 
-# Version 1, dag-cbor, SHA-256, and that it has 32 bytes.
+# Version 1, dag-cbor, SHA-256, and the digest's length of 32 bytes.
 _HEAD = b"\x01\x71\x12\x20"
 CID_BYTES = len(_HEAD) + hashlib.sha256().digest_size
 
@@ -31,7 +31,7 @@ _DAY_US = timedelta(days=1) // _MICROSECOND
 
 
 class BlockError(SmartPubSubError):
-    """Bytes that are no block, or something in a block that is not what it should be."""
+    """Bytes that are no block, or a block with an invalid field."""
 
 
 class CidError(SmartPubSubError):
@@ -48,7 +48,7 @@ def encode(value: Any) -> bytes:
 
 
 def decode(block: bytes, item_count_max: int = ITEM_COUNT_MAX) -> Any:
-    """The value of a block, which has only one way to be written."""
+    """The value of a block; any encoding of it but the canonical one is an error."""
     try:
         return dagcbor.decode(block, item_count_max)
     except EncodingError as error:
@@ -79,7 +79,7 @@ def cid_of_link(value: object) -> Cid:
 
 
 def is_cid(cid: bytes) -> bool:
-    """Whether bytes are a content id of the one sort that is used here."""
+    """Whether bytes are a content id of the one kind that this project uses."""
     return len(cid) == CID_BYTES and cid.startswith(_HEAD)
 
 
@@ -87,7 +87,7 @@ def is_cid(cid: bytes) -> bool:
 def cid_text(cid: Cid) -> str:
     """A content id as people see it, in multibase's base 32.
 
-    The library of multiformats writes the same and takes forty times as long.
+    The library multiformats gives the same text and takes forty times as long.
     """
     return "b" + base64.b32encode(cid).decode().rstrip("=").lower()
 
@@ -105,7 +105,7 @@ def cid_from_text(text: str) -> Cid:
 
 
 def time_text(at_us: int) -> str:
-    """A time as descriptors have it, ISO 8601.
+    """A time in ISO 8601, as descriptors contain it.
 
     >>> time_text(1_500_000)
     '1970-01-01T00:00:01.500000Z'

@@ -1,6 +1,6 @@
 """What some protocols offer beyond publishing and subscribing.
 
-A protocol's spec says which of these its core offers, and hands out an object that has it.
+A protocol's spec says which of these its core offers, and returns the object that implements it.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class HasTopics(Protocol):
     def create_topic(
         self, name: str, now: int, *, ordered_by: Peer | None = None
     ) -> tuple[Cid, list[Effect]]:
-        """Create a topic of this node; `TopicStored` comes when others can find it.
+        """Create a topic of this node; `TopicStored` comes when other nodes can find it.
 
-        A peer that orders the topic alone publishes in it, what others ask it to publish too.
+        If a peer orders the topic, it alone publishes in it; other nodes ask it to publish.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""How messages go over a connection, and what others than their protocol have to know of them."""
+"""How to encode and decode each type of message, and what a host has to know about it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _its_type(message: Any) -> Mapping[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
-    """One type of message: how it is encoded and decoded, and what can be read from it."""
+    """One type of message: how to encode and decode it, and what a host can read from it."""
 
     message: type
     protocol: str
@@ -47,28 +47,28 @@ class Codec:
     is_question: Callable[[Any], bool] = _never
     """Whether a received message that answers no request wants an answer on the same stream."""
     is_last: bool = False
-    """Whether a peer sends nothing more after it: what it has sent before is handled before."""
+    """Whether it is the last message of a peer: the host handles all earlier ones first."""
     contacts: Callable[[Any], Iterable[Contact]] = _no_contacts
     """The peers that a message names and that its receiver may have to reach."""
     decode_pieces: Callable[[bytes], Iterable[Any]] | None = None
-    """Decode one message as several that say the same in the same order, each small enough to be
-    decoded and handled at once; None if it is always small."""
+    """Decode one long message as several with the same content in the same order, each small enough
+    to be decoded and handled at once; None if it is always small."""
     kinds: Callable[[Any], Mapping[str, int]] = _its_type
-    """What a message contains, counted by kind; rates are limited and counted by kind."""
+    """What a message contains, counted by kind; a host limits and counts rates by kind."""
     rare_kinds: frozenset[str] = frozenset()
-    """The kinds that are not about single events: peers send few of them for long."""
+    """The kinds that are not about single events; peers send only few of these."""
     event_kinds: frozenset[str] = frozenset()
     """The kinds that bring an event to a node."""
     event_ids: Callable[[Any], Iterable[EventId]] | None = None
     """The events that a message brings to its receiver, without retransmissions; None if never."""
     at_once: Callable[[Any], tuple[Any, Any]] | None = None
-    """Splits a message into what need not wait until the changes of the same input are on disk, and
-    the rest; either may be None. None if nothing can go before."""
+    """Split a message into the part that need not wait until the changes of the same input are on
+    disk, and the part that must; either may be None. None if every message has to wait."""
     wire_bytes: Callable[[Any], int] | None = None
     """The length of an encoded message, without encoding it; None to encode it."""
 
     def pieces(self, data: bytes) -> Iterator[Any]:
-        """Decode one message as one or several, each when it is asked for."""
+        """Decode one message as one or several, one at a time."""
         if self.decode_pieces is None:
             yield self.decode(data)
         else:
@@ -86,7 +86,7 @@ class Codec:
 
 @dataclass(frozen=True, kw_only=True)
 class WireLimits:
-    """The limits on received messages that a node's user can choose."""
+    """The limits on received messages that a user can configure."""
 
     message_bytes_max: int = 4 << 20
     """Of any message; a protocol may have a lower limit."""
@@ -111,7 +111,7 @@ def kademlia_codec(settings: Settings) -> Codec:
 
 
 def node_codec() -> Codec:
-    """The codec of what nodes tell each other, whichever protocols they run."""
+    """The codec of the goodbye, which nodes of all protocols send."""
     return Codec(
         message=Goodbye,
         protocol=NODE,

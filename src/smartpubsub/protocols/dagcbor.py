@@ -1,8 +1,7 @@
-"""dag-cbor: values as bytes, in the one way that there is to encode each.
+"""dag-cbor: a canonical encoding, which has exactly one form for each value.
 
-Events of Pulsarcast are encoded and decoded all the time. The library dag-cbor validates the types
-of all values again and again, which was half of the cost of an event; tests compare this module
-with it.
+The library dag-cbor validates the types of all values again and again, which was half of the cost
+of a Pulsarcast event. Tests compare this module with it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _HEADS = [
     [bytes([major << 5 | n] if n < 24 else [major << 5 | 24, n]) for n in range(256)]
     for major in range(7)
 ]
-"""By the major type and the number, if it is small."""
+"""The first bytes of a value, by its major type and its number if that is below 256."""
 
 
 class Link(NamedTuple):
@@ -41,7 +40,7 @@ class Link(NamedTuple):
 
 
 class EncodingError(ValueError):
-    """Bytes that are not dag-cbor, or a value that cannot be written as it."""
+    """Bytes that are not dag-cbor, or a value that dag-cbor cannot express."""
 
 
 # --- encoding ---
@@ -126,7 +125,7 @@ def _text(value: str) -> bytes:
 
 @lru_cache(maxsize=1 << 10)
 def _in_order(keys: tuple[str, ...]) -> list[tuple[str, bytes]]:
-    """Keys and their encoding: the shorter before the longer, equally long ones by their bytes."""
+    """Keys and their encodings, sorted by length, then by their bytes."""
     if not all(type(key) is str for key in keys):
         raise EncodingError("a key that is not a text")
     return sorted(((key, _text(key)) for key in keys), key=lambda item: _order(item[0].encode()))
@@ -140,7 +139,7 @@ def _order(encoded: bytes) -> tuple[int, bytes]:
 
 
 def decode(data: bytes, item_count_max: int = ITEM_COUNT_MAX) -> Any:
-    """The value of bytes that are encoded as `encode` does it."""
+    """The value of bytes, if they are the canonical encoding that `encode` makes."""
     try:
         value, end = _read(data, 0, _Budget(DEPTH_MAX, item_count_max))
     except (IndexError, UnicodeDecodeError) as error:
@@ -152,13 +151,13 @@ def decode(data: bytes, item_count_max: int = ITEM_COUNT_MAX) -> Any:
 
 @dataclass(slots=True, eq=False)
 class _Budget:
-    """How much deeper and how many more values may be."""
+    """How many more levels and values the decoder accepts."""
 
     depth: int
     items: int
 
     def enter(self, count: int, bytes_left: int) -> None:
-        """A list, a map or a tag begins."""
+        """Begin a list, a map or a tag with this many items."""
         self.depth -= 1
         self.items -= count
         if count > bytes_left:

@@ -1,4 +1,4 @@
-"""How a node tells its peers that it leaves, so that they need not find out by waiting."""
+"""The goodbye by which a node tells its peers that it leaves, so that they need not probe it."""
 
 from __future__ import annotations
 

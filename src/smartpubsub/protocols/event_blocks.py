@@ -1,7 +1,7 @@
-"""Events as blocks that contain all that it takes to verify them.
+"""Events as blocks that contain everything needed to verify them.
 
-A publisher has signed an event as libp2p's pubsub writes it; a block has the fields of that, from
-which it can be written again.
+A publisher signs an event as encoded by libp2p's pubsub. A block has the fields of that encoding,
+from which it can be computed again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_event_block(block: bytes) -> Publication:
     is_numbered = 0 <= id.incarnation < _NUMBER_END and 0 <= id.number < _NUMBER_END
     is_signed = SIGNATURE_BYTES <= len(event.signature) <= EVIDENCE_BYTES_MAX
     if not (is_whole and is_numbered and is_signed) or event_block(event) != block:
-        raise BlockError("an event that is not written as events are")
+        raise BlockError("an event whose fields or encoding are not canonical")
     return event
 
 

@@ -35,8 +35,8 @@ message Message {
   optional uint32 hops = 100;
 }
 """
-# libp2p calls the first field `from`, which is a keyword of Python. The hops are an extension,
-# far from the numbers that libp2p may use in future.
+# libp2p calls the first field `from`, which is a keyword of Python. `hops` is an extension; its
+# number is far from those that libp2p may use in future.
 
 (EventBuffer,) = compile_schema("event", f'syntax = "proto2";\n{EVENT_SCHEMA}', "Message")
 """An event in protobuf."""
@@ -56,7 +56,7 @@ message Content {
 """The data of an event in protobuf."""
 
 _CACHED_BYTES_MAX = 1024
-"""Events up to this length are decoded once; copies of them follow."""
+"""An event up to this length is decoded once; later copies of it come from a cache."""
 _NUMBER_BITS = 64
 _SEQUENCE_END = len(SEQUENCE_TAG) + SEQUENCE_BYTES
 _TOPIC_END = _SEQUENCE_END + len(TOPIC_FIELD)
@@ -90,13 +90,13 @@ def read_event(data: bytes, limits: EventLimits) -> Publication:
 
 
 def remember_event(event: Publication) -> None:
-    """Remember an event that a node of this process publishes: peers send it back to be kept."""
+    """Cache an event that a node of this process publishes: peers send it back to be kept."""
     if event.wire_bytes <= _CACHED_BYTES_MAX:
         _small_events.put(event.encoded, (None, event))
 
 
 def _is_within(event: Publication, limits: EventLimits) -> bool:
-    """Whether an event that is shorter than other limits is within these."""
+    """Whether an event that was checked against other limits is within these."""
     return (
         len(event.predicate.attributes) <= limits.attributes_max
         and len(event.payload) <= limits.payload_bytes_max
@@ -116,10 +116,10 @@ def _read_event(data: bytes, limits: EventLimits) -> Publication:
 
 
 def _read_as_encoded(data: bytes, limits: EventLimits) -> Publication | None:
-    """Decode an event whose bytes are exactly those that `Publication.encoded` makes of it.
+    """Decode an event whose bytes are exactly those that `Publication.encoded` gives.
 
-    None for all others, which protobuf decodes or refuses. Nodes send and store these bytes as they
-    came.
+    The node then sends and stores the bytes as received. Return None for all other bytes, which
+    protobuf decodes or refuses.
     """
     payload, created_us = b"", 0
     try:
@@ -155,11 +155,11 @@ def _read_as_encoded(data: bytes, limits: EventLimits) -> Publication | None:
 
 
 class _OtherwiseEncodedError(Exception):
-    """Bytes that protobuf may understand, and that are not as this module encodes events."""
+    """Bytes that differ from this project's encoding of events; protobuf may decode them."""
 
 
 def _field(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
-    """The content of a field that is not empty, and the place after it."""
+    """The content of a field that is not empty, and the position after it."""
     length, start = data[at + 1], at + 2
     if length > 127:
         length, start = _varint(data, at + 1)
@@ -170,7 +170,7 @@ def _field(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in the fewest bytes, and the place after it."""
+    """A number in the fewest bytes, and the position after it."""
     byte = data[at]
     if byte < 128:
         return byte, at + 1

@@ -1,11 +1,11 @@
 """Evidence: statements of a node that any node can verify, many of them under one signature.
 
-The node signs the root of a hash tree whose leaves are the statements. The evidence for one
-statement is the signature and the path from the leaf to the root: for each level the node beside
-it, after a byte that says on which side that is.
+The signer signs the root of a Merkle tree whose leaves are the statements. The evidence for one
+statement is the signature and the path from the leaf to the root: the sibling hash of each level,
+after a byte that says on which side it is.
 
-A node of the tree has 16 bytes. A signer that finds two statements with one hash could as well
-sign both; to find a second statement for the hash of a given one takes 2^128 tries.
+Hashes have 16 bytes. Collisions do not matter, because a signer could as well sign both statements;
+a second statement for the hash of a given one takes 2^128 tries.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ STATEMENTS_MAX = 64
 """Under one signature, so that paths stay short."""
 EVIDENCE_BYTES_MAX = SIGNATURE_BYTES + 16 * STEP_BYTES
 RANGE_BYTES = 8
-"""What may follow evidence: which events a statement about several of them is about."""
+"""The length of the range of events that may follow the evidence for a statement about several."""
 _TREE_COUNT_MAX = 256
 _NODE_COUNT_MAX = 2 * STATEMENTS_MAX
-"""Trees, and nodes of each, that a node remembers to have verified."""
+"""How many verified trees, and hashes of each, are cached."""
 _NOTHING: dict[bytes, bytes] = {}
 
 _SIGNED_FIRST = b"smartpubsub-evidence:"
@@ -36,7 +36,7 @@ _LEFT, _RIGHT = b"\0", b"\1"
 
 
 class Claim(NamedTuple):
-    """What the signature in a piece of evidence has to be of."""
+    """The bytes that the signature in a piece of evidence has to sign, and the signature."""
 
     signed: bytes
     signature: bytes
@@ -72,7 +72,7 @@ def path_bytes(count: int) -> list[int]:
 
 
 def claim_of(statement: bytes, evidence: bytes) -> Claim | None:
-    """What the signature has to be of, if the evidence is for this statement; None if malformed."""
+    """The claim of evidence for a statement; None if the evidence is malformed."""
     path = evidence[SIGNATURE_BYTES:]
     if len(path) % STEP_BYTES or len(evidence) > EVIDENCE_BYTES_MAX:
         return None
@@ -86,21 +86,21 @@ def claim_of(statement: bytes, evidence: bytes) -> Claim | None:
 
 
 class ProvenTrees:
-    """Verifies evidence, each signature once and each node of its tree once.
+    """Verifies evidence, each signature once and each hash of its tree once.
 
-    A path also proves the nodes beside it, so most statements take one or two hashes.
+    A path also proves its sibling hashes, so most statements take one or two hash computations.
     """
 
     def __init__(self) -> None:
         self._trees: BoundedDict[tuple[Peer, bytes], dict[bytes, bytes]] = BoundedDict(
             _TREE_COUNT_MAX
         )
-        """By signer and signature: the nodes of the tree that are known, each with its path."""
+        """By signer and signature: the proven hashes of the tree, each with its path."""
 
     def is_evidence(
         self, peer: Peer, statement: bytes, evidence: bytes, is_signed: Callable[[Claim], bool]
     ) -> bool:
-        """Whether evidence for a statement is a peer's; `is_signed` verifies its signature."""
+        """Whether a peer has signed evidence for a statement; `is_signed` verifies a signature."""
         signature, path = evidence[:SIGNATURE_BYTES], evidence[SIGNATURE_BYTES:]
         proven = self._trees.get((peer, signature), _NOTHING)
         node = _hash(_LEAF + statement)

@@ -1,4 +1,4 @@
-"""Values that an object computes when they are first asked for, and keeps."""
+"""Values that an object computes on first access, and caches."""
 
 from __future__ import annotations
 

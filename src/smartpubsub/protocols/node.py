@@ -1,9 +1,9 @@
-"""A node: composes Kademlia and the protocols, and stores what outlives a crash.
+"""A node: composes Kademlia and the protocols, and stores what has to survive a crash.
 
-One protocol carries subscriptions and events; others, the residents, can run beside it.
+One protocol carries subscriptions and events; other protocols, the residents, can run beside it.
 
-The node numbers subscriptions and events, remembers subscriptions and peers in its storage, and
-keeps trying to meet the peers that it remembers, so that the sides of a split network find each
+The node numbers subscriptions and events, and stores its subscriptions and the peers around it. It
+keeps trying to reach the peers that it has stored, so that the sides of a split network find each
 other.
 """
 
@@ -65,7 +65,7 @@ MEET_US = MINUTE
 MEET_AT_ONCE = 3
 JOIN_AGAIN_US = 5 * SECOND
 LOOK_FOR_AT_ONCE_MAX = 64
-"""How many lookups of peers run at once; for others the next message starts one."""
+"""How many lookups of peers run at once; beyond that, the next message to a peer starts its own."""
 
 
 class Alone(NamedTuple):
@@ -132,7 +132,7 @@ class NodeCore:
         return self._taken()
 
     def meet(self, contact: Contact, now: int) -> list[Effect]:
-        """Probe a peer, and if it answers join through it too, without `Joined`."""
+        """Ping a peer, and if it answers, join through it too, without `Joined`."""
         self._below(self.kademlia.meet(contact, now), now)
         return self._taken()
 
@@ -149,7 +149,7 @@ class NodeCore:
         return self._taken()
 
     def leave(self, now: int, connected: Iterable[Peer] | None = None) -> list[Effect]:
-        """Say goodbye to the peers in the table, or to those of them that are connected.
+        """Say goodbye to the peers in the table, or to the given connected ones.
 
         The host makes no more calls after this.
         """
@@ -161,7 +161,7 @@ class NodeCore:
     def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
         """Subscribe and return the number; deliver `Subscribed` when it is in force."""
         subscription = Subscription(self.new_number(), predicate)
-        begun = self.pubsub.subscribe(subscription, now)  # If this fails, there is none.
+        begun = self.pubsub.subscribe(subscription, now)  # If this raises, store nothing.
         self.subscriptions[subscription.number] = subscription
         self._effects += [Store(_key(subscription.number), str(predicate).encode()), *begun]
         return subscription.number, self._taken()
@@ -203,9 +203,8 @@ class NodeCore:
     ) -> Publication:
         """Make an event of this node, numbered and dated, for any protocol.
 
-        It is signed unless the protocol signs what it makes of the event.
-        By their times a publisher's events are in the order of their numbers, whatever its clock
-        does.
+        With `is_signed=False`, the protocol signs what it makes of the event. The times of a
+        publisher's events never decrease, even if its clock goes backwards.
         """
         unsigned = self._unsigned(predicate, payload, now)
         return unsigned.signed(self._signing.sign(*unsigned) if is_signed else b"")
@@ -287,8 +286,8 @@ class NodeCore:
         if len(self._remembered) < PEERS_WANTED and len(self.kademlia.table):
             self._remember(self.kademlia.closest_local(self.kademlia.own.peer, PEERS_WANTED))
         if self._is_lonely and len(self.kademlia.table):
-            # A peer has come by itself; joining need not wait for the remembered peers. They may
-            # know a larger network than this peer.
+            # A peer has come by itself, so joining need not wait for the remembered peers. Meet
+            # these too: they may know a larger network than this peer.
             self._is_lonely = False
             self._effects.append(CancelTimer(("node", "join")))
             effects += self.kademlia.join([], now)
@@ -332,9 +331,9 @@ class NodeCore:
     # --- peers ---
 
     def _on_joined(self, joined: Joined, now: int) -> None:
-        """Remember the peers around; a node that no peer has answered works alone and tries again.
+        """Remember the peers around; if no peer has answered, work alone and try again.
 
-        It is a network of one until a peer comes back, which then heals as a split does.
+        The node is then a network of one, and a peer that comes back heals it like a split.
         """
         self._is_lonely = not joined.known and bool(self._remembered)
         if self._is_lonely:
@@ -352,10 +351,10 @@ class NodeCore:
         self._remember_anew()
 
     def _remember_anew(self) -> None:
-        """Remember the closest peers of the table, in place of others.
+        """Remember the closest peers of the table, and drop others for them.
 
-        Those that are out of sight go last, for they may be the other side of a split, and of them
-        those that were looked for longest ago.
+        Peers that are not in the table are dropped last, because they may be the other side of a
+        split; of these, the ones that the node tried to reach longest ago stay.
         """
         around = self.kademlia.closest_local(self.kademlia.own.peer, PEERS_REMEMBERED_MAX // 2)
         if all(self._remembered.get(contact.peer) == contact for contact in around):
@@ -386,9 +385,9 @@ class NodeCore:
         return [contact for contact in self._remembered.values() if not table.is_trusted(contact)]
 
     def _remember_told(self, bootstrap: Sequence[Contact]) -> None:
-        """Remember peers to bootstrap by; the caller knows their addresses better than this node.
+        """Remember bootstrap peers with the addresses that the caller gives.
 
-        A node that is started again may listen on another port.
+        These replace stored addresses: a peer may listen on another port after a restart.
         """
         for contact in bootstrap:
             self._remembered.pop(contact.peer, None)
@@ -428,7 +427,7 @@ class NodeCore:
             self._below(self.kademlia.join([*bootstrap, *others], now), now)
 
     def _store_blame(self, now: int) -> None:
-        """Store what peers are blamed for, if that has changed; a crash may undo the last of it."""
+        """Store the blame of peers if it has changed; a crash may undo the last changes."""
         blame = self.kademlia.blame
         if blame.has_changed:
             stored = [list(entry) for entry in blame.stored(now)]
@@ -443,7 +442,7 @@ class NodeCore:
             self._effects.append(Store(_BLAME, None, may_be_late=True))
 
     def _restore(self, subscription: Subscription, now: int) -> None:
-        """Begin a stored subscription again; later, where too many wait for the node to join."""
+        """Begin a stored subscription again; once joined, if too many calls wait for that."""
         self.subscriptions[subscription.number] = subscription
         try:
             self._effects += self.pubsub.subscribe(subscription, now)

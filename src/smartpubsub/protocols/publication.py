@@ -1,4 +1,4 @@
-"""A published event: it has a unique id and the signature of its publisher.
+"""A published event, with a unique id and the signature of its publisher.
 
 An event is encoded once, as a message of libp2p's pubsub, and sent and stored as these bytes.
 """
@@ -24,7 +24,7 @@ SIGNATURE_BYTES = 64
 PAYLOAD_BYTES_MAX = 1 << 19
 """Half the largest message, so that an event and its envelope fit into one."""
 TIME_END_US = 1 << 53
-"""No event is as late as this, which is in the year 2255."""
+"""Every event is earlier than this, in the year 2255."""
 
 _ID = re.compile(r"((?:[0-9a-f]{2}){1,8})-([0-9]{1,10})-([0-9]{1,10})")
 
@@ -58,7 +58,7 @@ class EventIdError(SmartPubSubError):
 
 
 def event_id_from_text(text: str) -> EventId:
-    """The id that a text stands for, with the end of its publisher's id.
+    """The id that a text stands for; of the publisher's id, it has only the end.
 
     >>> event_id_from_text(str(EventId(b"publisher", 7, 1)))
     EventId(publisher=b'ublisher', incarnation=7, number=1)
@@ -85,11 +85,11 @@ class _Fields(NamedTuple):
 class Publication(_Fields):
     """An event with its signature and its length on the wire.
 
-    Simulated nodes need no encoded form, so it is made when it is first asked for.
+    Simulated nodes need no encoded form, so it is computed on first access.
     """
 
     verified_by: object = None
-    """What has verified its signature last, and need not do so again."""
+    """The verifier that has verified its signature last, and need not do so again."""
 
     @Lazy
     def encoded(self) -> bytes:
@@ -105,7 +105,7 @@ class Publication(_Fields):
 
     @property
     def signed_bytes(self) -> bytes:
-        """What its publisher has signed: the encoded event without the signature."""
+        """The bytes that its publisher has signed: the encoded event without the signature."""
         return SIGNED_FIRST + self.encoded[: -len(signature_field(self.signature))]
 
     @classmethod
@@ -118,7 +118,7 @@ class Publication(_Fields):
         created_us: int,
         encoded: bytes,
     ) -> Publication:
-        """An event that was read from its encoded form."""
+        """An event that was decoded from these bytes."""
         event = cls(id, predicate, payload, signature, len(encoded), created_us)
         event.__dict__["encoded"] = encoded
         return event
@@ -162,7 +162,7 @@ _SEQUENCE = Struct(">II")
 def unsigned_bytes(id: EventId, predicate: Predicate, payload: bytes, created_us: int) -> bytes:
     """Encode an event up to its signature, as protobuf does.
 
-    By hand, which takes a fifth of the time; tests compare it with protobuf.
+    This takes a fifth of protobuf's time; tests compare the two.
     """
     text = str(predicate).encode()
     content = b"\x0a" + framed(text)
@@ -229,7 +229,7 @@ class Signing(Witness, Protocol):
     def sign_all(self, unsigned: Sequence[UnsignedEvent]) -> list[bytes]:
         """Sign events of this peer together; return the signature of each of them.
 
-        Several events share a signature: that of each is evidence, as of a statement.
+        The events share one signature of a Merkle root; see `smartpubsub.protocols.evidence`.
         """
         ...
 
@@ -252,6 +252,4 @@ class Signing(Witness, Protocol):
 
 def too_long(bytes_max: int = PAYLOAD_BYTES_MAX) -> str:
     """The error text for a payload above the limit."""
-    return (
-        f"an event carries at most {bytes_max:,} bytes; publish less, or where the rest can be had"
-    )
+    return f"an event carries at most {bytes_max:,} bytes; publish less, or a link to the content"

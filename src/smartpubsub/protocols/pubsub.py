@@ -1,4 +1,4 @@
-"""The interface between a protocol and the node that owns it: calls, and items it delivers."""
+"""The interface between a protocol and the node that owns it: calls, and delivered items."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class SubscriptionState(Enum):
     """The state of a subscription."""
 
     PENDING = "pending"
-    """Not yet or no longer known to be in force; the node works on it."""
+    """Not known to be in force, yet or any more; the node works on it."""
     IN_FORCE = "in force"
     IN_PART = "in force in part"
-    """In force, except at publishers that have refused it; the application was told."""
+    """In force, except at publishers that have refused it; the application knows of these."""
     REFUSED = "refused"
     """Its only publisher has refused it."""
     LAPSED = "lapsed"
@@ -81,7 +81,7 @@ class Refused(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """An event for some of the node's subscriptions, and the number of links it took."""
+    """An event for some of the node's subscriptions, and the number of links that it came over."""
 
     event: Publication
     subscriptions: tuple[int, ...]
@@ -164,8 +164,8 @@ class PubSub(Core, Protocol):
 class Resident(Core, Protocol):
     """A protocol that runs on a node beside the one that carries its subscriptions.
 
-    Like every protocol it gets the inputs that concern the whole node and the results of Kademlia;
-    messages, timers and stored values reach it if they are its own. Its calls are its own.
+    Like every protocol, it gets the inputs that concern the whole node and the results of Kademlia.
+    Of messages, timers and stored values, it gets its own. It declares its own calls.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The protocols that there are: those of this package, and those that others have registered.
+"""The registry of protocols: the built-in ones, and those that other packages register.
 
 Another package adds a protocol by an entry point in the group `smartpubsub.protocols` that names a
 `ProtocolSpec`, or by a call of `register`.
@@ -47,13 +47,13 @@ class Registry:
     def specs(self) -> dict[str, ProtocolSpec]:
         """All specs, those of entry points included."""
         if not self._has_looked:
-            self._has_looked = True  # Before loading: what is loaded may ask for the registry.
+            self._has_looked = True  # First, because a loaded module may ask for the registry.
             for entry_point in entry_points(group=ENTRY_POINTS):
                 self._load(entry_point)
         return self._specs
 
     def register(self, spec: ProtocolSpec) -> None:
-        """Add a protocol, which can be named from then on wherever a protocol can be named."""
+        """Add a protocol; users can name it from then on like a built-in one."""
         if not isinstance(spec, ProtocolSpec):
             raise RegistrationError(f"{spec!r} is no ProtocolSpec; register a ProtocolSpec")
         known = self._specs.setdefault(spec.name, spec)
@@ -63,7 +63,7 @@ class Registry:
             )
 
     def spec_of(self, name: str) -> ProtocolSpec:
-        """The protocol of this name; UnknownProtocolError lists those that there are."""
+        """The protocol of this name; UnknownProtocolError lists the names that exist."""
         spec = self.specs.get(name)
         if spec is None:
             problems = "".join(f"; {problem}" for problem in self._problems)
@@ -108,12 +108,12 @@ PROTOCOLS = Registry(BUILT_IN)
 
 
 def register(spec: ProtocolSpec) -> None:
-    """Add a protocol to this process; others find it by its name."""
+    """Add a protocol to the registry of this process."""
     PROTOCOLS.register(spec)
 
 
 def spec_of(name: str) -> ProtocolSpec:
-    """The protocol of this name; UnknownProtocolError lists those that there are."""
+    """The protocol of this name; UnknownProtocolError lists the names that exist."""
     return PROTOCOLS.spec_of(name)
 
 

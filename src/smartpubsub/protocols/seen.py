@@ -12,17 +12,17 @@ Item = TypeVar("Item", bound=Hashable)
 class Seen(dict[Item, int]):
     """Ids, each kept for a time, and at most a given number of them.
 
-    A time without any calls counts as half of that time at most: the process may have been stopped,
-    and copies of what it saw before may still be in its queues.
+    A period without any calls counts as at most half of that time: the process may have been
+    stopped, and copies of earlier ids may still be in its queues.
 
-    The values are the times since when, without the time that does not count. Only `add` changes
-    the dictionary.
+    The values are the times of addition, less the time that does not count. Only `add` changes the
+    dictionary.
     """
 
     def __init__(
         self, keep_us: int, count_max: int, on_lapsed: Callable[[Item], None] | None = None
     ) -> None:
-        """`on_lapsed` is called with each id that expires, and not with ids that make room."""
+        """`on_lapsed` is called with each id that expires, not with ids evicted for others."""
         super().__init__()
         self.count_max = count_max
         self._on_lapsed = on_lapsed

@@ -17,27 +17,27 @@ from smartpubsub.protocols.publication import Signing
 from smartpubsub.protocols.pubsub import PubSub, Resident
 
 RESILIENCES = ("crash", "audited", "byzantine")
-"""What the nodes of a network withstand: nodes that stop, nodes that drop events in silence, and
-more nodes that lie, at a higher cost."""
+"""The faults that a network tolerates: nodes that crash; also nodes that drop events silently; and,
+at a higher cost, more nodes that lie."""
 DEFAULT_RESILIENCE = "audited"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolOptions:
-    """What a user chooses for the protocols of a node; each protocol uses what it knows."""
+    """The options that a user chooses for a node; each protocol uses those that it knows."""
 
     variant: str = ""
     """One of the protocol's variants; empty for its usual one."""
     backups: int = 2
-    """How many other nodes keep a copy of what this one keeps."""
+    """How many other nodes keep a replica of this node's state."""
     region: str = ""
     """Where the node is; empty if it does not say."""
     capacity: int = 10
-    """How many other nodes it is ready to serve."""
+    """How many other nodes the node is ready to serve."""
     resilience: str = DEFAULT_RESILIENCE
     """One of `RESILIENCES`; all nodes of a network should have the same."""
     renew_us: int = 15 * MINUTE
-    """How often a node renews what it has announced to others."""
+    """How often a node renews its announcements."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """Limits of a node's configuration, by their names there; empty for the usual ones."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class EventLoad(NamedTuple):
     nodes: int
     publishers: int
     peer_count_max: float
-    """About how many peers the node has that has most."""
+    """About how many peers the best connected node has."""
     capacity_max: int
-    """How many others the most capable node is ready to serve."""
+    """How many nodes the most capable node is ready to serve."""
     event_bytes: int
     """The length of an event on the wire."""
 
@@ -66,7 +66,7 @@ def _none(_: ProtocolOptions, _nodes: int = 0) -> int:
 
 
 def a_fifth_if_audited(options: ProtocolOptions, nodes: int) -> int:
-    """A fifth of the nodes, if some of them look for what others have dropped."""
+    """A fifth of the nodes, if nodes audit each other for dropped events."""
     return 0 if options.resilience == RESILIENCES[0] else nodes // 5
 
 
@@ -99,8 +99,8 @@ class ProtocolSpec:
     liar_count_max: Callable[[ProtocolOptions, int], int] = _none
     """How many lying nodes it tolerates without losing an event, by the size of the network."""
     keeper_count: Callable[[ProtocolOptions], int] = _none
-    """How many nodes closest to an event's attribute keep it, if one of them must be honest and up;
-    0 if it relies on no such few."""
+    """How many nodes closest to an event's attribute keep it, if at least one of these must be
+    honest and up; 0 if the protocol does not rely on them."""
     promises_order: bool = False
     """Whether it delivers a publisher's events to a subscription in the publisher's order."""
     clock_skew_us_max: int | None = None
@@ -115,15 +115,15 @@ class ProtocolSpec:
     # --- what it offers beyond publishing and subscribing ---
 
     groups: Callable[[Any], HasGroups] | None = None
-    """From its core to what creates groups."""
+    """Get the object that creates groups from a core."""
     topics: Callable[[Any], HasTopics] | None = None
-    """From its core to what creates topics."""
+    """Get the object that creates topics from a core."""
     replay: Callable[[Any], HasReplay] | None = None
-    """From its core to what delivers past events."""
+    """Get the object that delivers past events from a core."""
     has_attribute_trees: bool = False
     """Whether its nodes form a tree for each attribute, which `smartpubsub route` shows."""
     resident: Callable[[Any, Kademlia, Signing, Random], Resident] | None = None
-    """Make a core that runs beside another protocol; live nodes always run it. None if not."""
+    """Make a core that live nodes run beside another protocol; None if they do not."""
 
     # --- what experiments have to know ---
 
@@ -134,7 +134,7 @@ class ProtocolSpec:
     event_cost: float = 1.0
     """About how much work an event is in the simulator, compared with ScoutSubs."""
     fuzzed_settings: frozenset[str] = frozenset()
-    """Which of the settings that `sim fuzz` varies its core has."""
+    """The settings of its core that `sim fuzz` varies."""
 
     def core(
         self, options: ProtocolOptions, kademlia: Kademlia, signing: Signing, rng: Random

@@ -40,8 +40,8 @@ class MessageCache:
     def put(self, copy: Copy, now: int) -> CachedEvent:
         """Add an event; evict the oldest one if the cache is full.
 
-        After a pause of the node, an event may come again that is no longer known as seen and still
-        is in the cache, because no heartbeat has dropped it.
+        After a pause of the node, an event that is no longer known as seen may still be in the
+        cache, because no heartbeat has dropped it.
         """
         if copy.event.id in self._events:
             return self._events[copy.event.id]

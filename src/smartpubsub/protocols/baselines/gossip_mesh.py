@@ -28,7 +28,7 @@ class Mesh:
     # --- messages of peers ---
 
     def on_graft(self, peer: Peer, now: int) -> bool:
-        """Take a peer into the mesh that has taken this node into its own; False if refused.
+        """Add a peer that has grafted this node to the mesh; False if refused.
 
         libp2p accepts peers that it connected to itself even if the mesh is full. Here these are
         nearly all peers, so that exception would remove the limit.
@@ -90,7 +90,7 @@ class Mesh:
         self._graft_better(now)
 
     def _surplus(self, now: int) -> list[Peer]:
-        """Return all members but D; the best and enough outbound ones are not among them."""
+        """Return the members to prune: all but D, of which the best and some outbound ones stay."""
         settings = self._settings
         members = list(self.members)
         self._rng.shuffle(members)

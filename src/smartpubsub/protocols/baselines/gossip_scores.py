@@ -118,7 +118,7 @@ class Scores:
         return points
 
     def is_above(self, threshold: float, peer: Peer, now: int) -> bool:
-        """Whether a peer scores at least a threshold; cheap for most peers if that is low."""
+        """Whether a peer scores at least a threshold; cheap for most peers if it is low."""
         record = self._records.get(peer)
         if record is None or (record.is_flawless and threshold <= self._settings.deficit_points):
             return threshold <= 0

@@ -145,7 +145,7 @@ class GossipSub(OneTopic):
 
     def _on_event(self, peer: Peer, copy: Copy, now: int) -> list[Effect]:
         event, hops = copy
-        # The cache is shorter than what was seen, but for a node that was stopped meanwhile.
+        # Usually the seen ids reach further back than the cache; not after a pause of the node.
         if event.id in self._seen or self._cache.get(event.id) is not None:
             self._on_duplicate(peer, event.id, now)
             return []

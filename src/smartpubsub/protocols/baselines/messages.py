@@ -217,9 +217,8 @@ def decode(data: bytes, limits: RpcLimits) -> Rpc:
 
 
 def _copy(buffer: Any, limits: RpcLimits) -> Copy:
-    # Other implementations do not count hops; the event has come over one link at least. The
-    # maximum leaves room for the number to grow on the way.
-    # Nodes of other implementations know no shared signatures.
+    # Other implementations of libp2p's pubsub know no shared signatures, and do not count hops: an
+    # event has come over at least one link. The maximum lets later nodes add to the number.
     limit("a signature", buffer.signature, SIGNATURE_BYTES)
     return Copy(event_in(buffer, limits), min(max(1, buffer.hops), limits.hops_max))
 

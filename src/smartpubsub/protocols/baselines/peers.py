@@ -58,7 +58,7 @@ class Peers:
         return iter(self._peers)
 
     def is_outbound(self, peer: Peer) -> bool:
-        """Whether this node has greeted the peer, rather than only the other way round."""
+        """Whether this node has greeted the peer, and not only the peer this node."""
         known = self._peers.get(peer)
         return known is not None and known.greeted_at != _NEVER
 

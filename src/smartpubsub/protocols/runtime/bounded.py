@@ -9,7 +9,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 _set = OrderedDict.__setitem__
-"""Without `super`, which takes as long as the rest."""
+"""Avoids `super`, which takes as long as the rest of the method."""
 
 
 class BoundedDict(OrderedDict[Key, Value]):
@@ -21,8 +21,8 @@ class BoundedDict(OrderedDict[Key, Value]):
     {'a': 3, 'c': 4}
 
     Setting a key again makes it the newest. Only `d[key] = value` keeps the limit; `setdefault` and
-    `update` may go past it. To find its first key, a dict passes over the places of all keys that
-    were removed before it: with 10,000 keys that took ten times as long as all else.
+    `update` may exceed it. This is an `OrderedDict` because a dict finds its first key by passing
+    the slots of all removed keys: with 10,000 keys, that took ten times as long as the rest.
     """
 
     def __init__(self, count_max: int) -> None:
@@ -37,14 +37,14 @@ class BoundedDict(OrderedDict[Key, Value]):
             self.popitem(last=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Inspections of cores go from process to process.
+        # The testbed passes inspections of cores between processes.
         return type(self), (self.count_max,), None, None, iter(self.items())
 
 
 class SharedCache(Generic[Key, Value]):
-    """What several threads have computed last: a host decodes long messages in threads.
+    """The latest results of several threads: a host decodes long messages in threads.
 
-    Each method of an `OrderedDict` of bytes or numbers is one step, in which no other thread runs.
+    It needs no lock: each method of an `OrderedDict` whose keys are bytes or numbers is atomic.
     """
 
     def __init__(self, count_max: int) -> None:
@@ -53,7 +53,7 @@ class SharedCache(Generic[Key, Value]):
         self.get = self._entries.get
 
     def put(self, key: Key, value: Value) -> None:
-        """Remember a value, in place of the oldest one if there are too many."""
+        """Add a value; evict the oldest one if there are too many."""
         self._entries[key] = value
         if len(self._entries) > self._count_max:
             self._entries.popitem(last=False)

@@ -1,8 +1,8 @@
 """Many deadlines under one timer.
 
-Most deadlines guard against a missing answer and are cancelled when it comes. So they stay in the
-component, and the host has one timer for all of them, which may fire when nothing is due any more.
-A component often sets many to the same time, in one turn of the host.
+Most deadlines guard against a missing answer, and the component cancels them when it comes. So the
+component keeps them, and the host has one timer for all of them, which may fire when none is due
+any more. A component often sets many to the same time, while it handles one input.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from smartpubsub.protocols.runtime.outbox import Outbox
 Name = TypeVar("Name", bound=Hashable)
 
 AT_ONCE_MAX = 64
-"""How many deadlines are handled in one turn; the others follow in the next."""
+"""How many deadlines `due` returns for one input; the timer fires again for the others."""
 _STALE_MIN = 64
 
 
 class Deadlines(Generic[Name]):
-    """The deadlines of one kind. When the timer fires, `due` gives those that have come."""
+    """The deadlines of one kind. When the timer fires, `due` returns those that have come."""
 
     def __init__(self, outbox: Outbox[Any], timer: str) -> None:
         self._outbox = outbox
@@ -30,14 +30,14 @@ class Deadlines(Generic[Name]):
         self._at: dict[int, dict[Name, None]] = {}
         """By time, in the order in which they were set."""
         self._heap: list[int] = []
-        """The times, with some that have no deadline any more."""
+        """The times of deadlines; some of them have no deadline any more."""
         self._fires_at: int | None = None
 
     def __len__(self) -> int:
         return len(self._due_at)
 
     def set(self, name: Name, after_us: int) -> None:
-        """Set a deadline, also if it was set to another time."""
+        """Set a deadline, or move it if it is set."""
         at = self._outbox.now + after_us
         if name in self._due_at:
             self.cancel(name)
@@ -65,7 +65,7 @@ class Deadlines(Generic[Name]):
                 heapify(self._heap)
 
     def due(self) -> Iterator[Name]:
-        """The deadlines that have come, each removed when its turn comes; read to the end."""
+        """The deadlines that have come; each is removed as it is read. Read all of them."""
         self._fires_at = None
         for _ in range(AT_ONCE_MAX):
             first = self._first()

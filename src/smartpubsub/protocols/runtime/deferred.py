@@ -26,7 +26,7 @@ class Deferred:
         return len(self._calls)
 
     def run(self, call: Callable[[], None]) -> bool:
-        """Run a call now or when opened; False if there is no room for it."""
+        """Run a call now or when opened; return False if too many wait."""
         if self.is_open:
             call()
             return True
@@ -36,12 +36,12 @@ class Deferred:
         return True
 
     def call(self, call: Callable[[], None]) -> None:
-        """Run a call of the application now or when opened; an error if there is no room for it."""
+        """Run a call of the application now or when opened; raise an error if too many wait."""
         self.must_have_room()
         self.run(call)
 
     def must_have_room(self) -> None:
-        """Raise an error if there is no room for another call."""
+        """Raise an error if too many calls wait."""
         if not self.is_open and len(self._calls) >= self._count_max:
             raise TooManyCallsError(
                 f"{self._count_max:,} calls wait until the node has joined the network;"
@@ -51,7 +51,7 @@ class Deferred:
     def run_anyway(self, call: Callable[[], None]) -> None:
         """Run a call now or when opened, however many wait.
 
-        It is one that something else limits: it ends what another call has begun, or was stored.
+        For calls that are limited otherwise: they end what another call has begun, or were stored.
         """
         if self.is_open:
             call()
@@ -59,7 +59,7 @@ class Deferred:
             self._calls.append(call)
 
     def open(self) -> None:
-        """Run everything that waits, and from now on every call at once."""
+        """Run all calls that wait, and from now on every call at once."""
         self.is_open = True
         calls, self._calls = self._calls, []
         for call in calls:

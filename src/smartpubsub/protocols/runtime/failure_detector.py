@@ -1,8 +1,8 @@
 """A failure detector: probes peers and tells the protocol which of them are down, up or restarted.
 
-Every message from a peer proves that the peer is alive. A peer that answers none of several probes
-is down: the protocol avoids it for a while (it is suspected), and sends it nothing until the peer
-is heard from again.
+Every message from a peer proves that the peer is up. A peer that answers none of several probes is
+down: the protocol avoids it for a while (it is suspected), and sends it nothing until a message
+from it arrives.
 
 Each probe has a random number, and only an answer with the number of a probe to the same peer
 counts. So no peer can fake its round trip by answering in advance.
@@ -24,7 +24,7 @@ NUMBER_BITS = 56
 BANNED_COUNT_MAX = 10_000
 FOREVER_US = 1 << 62
 UNANSWERED_COUNT_MAX = 32
-"""How many probes of a peer without an answer are remembered: a slow peer answers them late."""
+"""How many unanswered probes of a peer the detector remembers: a slow peer answers them late."""
 
 
 class PeerDown(NamedTuple):
@@ -61,17 +61,17 @@ class DetectorSettings:
     """The timing of failure detection."""
 
     probe_us: int
-    """A watched peer is probed after so long a silence."""
+    """The detector probes a watched peer that was silent for this long."""
     recent_us: int
-    """A peer that was heard from less than so long ago is up."""
+    """A peer that was heard from more recently than this is up."""
     slow_us: int
-    """A peer with so long a timeout gets no extra probes: its link may be full."""
+    """A peer with a timeout this long gets no extra probes: its link may be full."""
     probes_max: int
     """A peer that answers none of this many probes is down."""
     suspect_us: int
     """A peer that was found down is suspected for this long."""
     forget_us: int
-    """Silent peers are forgotten after this time."""
+    """The detector forgets peers that were silent for this long."""
 
 
 @dataclass(slots=True)
@@ -81,10 +81,10 @@ class _Probing:
 
 
 class FailureDetector:
-    """Which peers are alive, as far as this node can tell.
+    """Which peers are up, as far as this node can tell.
 
-    `make_probe` makes the probe message with a number and `timeout_us` says how long to wait for an
-    answer. The timer named `PROBE_TIMER` with the peer calls `on_timer`.
+    `make_probe` makes the probe message with a number, and `timeout_us` says how long to wait for
+    an answer. The protocol calls `on_timer` when the timer `PROBE_TIMER` of a peer fires.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class FailureDetector:
         self._unanswered: dict[Peer, dict[int, int]] = {}
         """By peer: the numbers of the last probes without an answer, and when they were sent.
 
-        An answer that is too late to prove anything else still tells the round trip.
+        An answer that comes too late for its probe still measures the round trip.
         """
 
     # --- queries ---
@@ -122,7 +122,7 @@ class FailureDetector:
         return self._heard_us.get(peer, -1)
 
     def has_heard(self, peer: Peer) -> bool:
-        """Whether it is known when a peer was last heard from."""
+        """Whether the detector remembers a message from a peer."""
         return peer in self._heard_us
 
     def was_heard_within(self, peer: Peer, us: int) -> bool:
@@ -154,21 +154,18 @@ class FailureDetector:
     # --- probes ---
 
     def probe(self, peer: Peer) -> None:
-        """Find out whether a peer is alive, unless that is under way."""
+        """Find out whether a peer is up, unless a probe of it is under way."""
         if peer not in self._probing:
             self._probing[peer] = _Probing(self._outbox.now)
             self._send_probe(peer)
 
     def probe_if_silent(self, peer: Peer) -> None:
-        """Probe a peer that is about to be relied on, unless it was just heard from.
-
-        If it is down, that shows as soon as possible.
-        """
+        """Probe a peer that the protocol is about to rely on, unless it was just heard from."""
         if not self.was_heard_within(peer, self._settings.recent_us) and not self.is_slow(peer):
             self.probe(peer)
 
     def learn_incarnation(self, peer: Peer) -> None:
-        """Probe a peer unless its incarnation is known, with which later ones are compared."""
+        """Probe a peer unless its incarnation is known, so that a restart is noticed later."""
         if peer not in self._incarnations:
             self.probe(peer)
 
@@ -186,7 +183,7 @@ class FailureDetector:
         self._outbox.set_timer((PROBE_TIMER, peer), self._timeout_us(peer))
 
     def on_timer(self, peer: Peer) -> None:
-        """A probe was not answered in time."""
+        """Probe a peer again that has not answered in time, or find it down."""
         probing = self._probing.get(peer)
         if probing is None:
             return
@@ -201,7 +198,7 @@ class FailureDetector:
         self._find_down(peer)
 
     def on_departed(self, peer: Peer) -> None:
-        """A peer has said that it leaves, or its machine refuses connections."""
+        """Find a peer down that has said goodbye, or whose machine refuses connections."""
         if self._probing.pop(peer, None) is not None:
             self._outbox.cancel_timer((PROBE_TIMER, peer))
         self._find_down(peer)
@@ -212,19 +209,19 @@ class FailureDetector:
         self._report(PeerDown(peer, was_down))
 
     def suspect(self, peer: Peer) -> None:
-        """Avoid a peer for a while, without news of it."""
+        """Avoid a peer for a while, without reporting it."""
         until_us = self._outbox.now + self._settings.suspect_us
         self._suspected_until_us[peer] = FOREVER_US if peer in self._banned else until_us
         self._down_since_us.setdefault(peer, self._outbox.now)
 
     def ban(self, peer: Peer) -> None:
-        """Have a peer count as down for ever, whatever it sends."""
+        """Treat a peer as down for ever, even if it sends messages."""
         if peer not in self._banned:
             self._banned[peer] = None
             self.on_departed(peer)
 
     def hear(self, peer: Peer) -> None:
-        """A message from a peer has arrived."""
+        """Note that a message from a peer has arrived."""
         if peer in self._banned:
             return
         self._heard_us[peer] = self._outbox.now
@@ -238,7 +235,7 @@ class FailureDetector:
         return number in self._unanswered.get(peer, ())
 
     def on_answer(self, peer: Peer, number: int, incarnation: int) -> int:
-        """A peer has answered a probe that is awaited; return how long that took."""
+        """Take a peer's answer to an awaited probe; return the round trip."""
         unanswered = self._unanswered[peer]
         sent_us = unanswered.pop(number)
         if not unanswered:
@@ -254,9 +251,9 @@ class FailureDetector:
     # --- periodically ---
 
     def watch(self, peers: Iterable[Peer], always: Container[Peer]) -> None:
-        """Probe the peers that were silent lately, and some in any case.
+        """Probe the peers that were silent lately, and those in `always` in any case.
 
-        A peer that is probed in any case shows when it has restarted, however much it sends.
+        Only a probe finds out that a peer which keeps sending has restarted.
         """
         watched = dict.fromkeys(peers)
         for peer in watched:
@@ -267,7 +264,7 @@ class FailureDetector:
             del self._incarnations[peer]
 
     def forget(self) -> None:
-        """Forget what is too old to matter."""
+        """Forget expired suspicions, and peers that were silent for long."""
         now = self._outbox.now
         horizon_us = now - self._settings.forget_us
         self._heard_us = {p: at for p, at in self._heard_us.items() if at > horizon_us}

@@ -1,4 +1,4 @@
-"""Lookups in the overlay, each with what to do when its result is there."""
+"""Lookups in the overlay, each with a callback for its result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from smartpubsub.seam import Deliver, Effect
 class Lookups:
     """Starts the lookups of one protocol, and calls `then` of each with its result.
 
-    A lookup may end before the call that has started it returns.
+    A lookup may end, and call `then`, before the call that has started it returns.
     """
 
     def __init__(self, outbox: Outbox[Any], kademlia: Kademlia) -> None:

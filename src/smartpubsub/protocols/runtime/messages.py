@@ -44,8 +44,8 @@ The decoder ignores unknown fields and messages.
 `compile` writes the source of three functions for each class, as `NamedTuple` does for its
 constructor, because the simulator measures every message that a node sends.
 
-In an envelope with several messages, one that begins with the event that the last such message
-began with is written without it: a node often sends one event for several purposes.
+A node often sends one event to a peer for several purposes. So if two messages of an envelope begin
+with the same event, and none between them begins with another, the second is written without it.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Budget:
         return entries
 
     def spend(self, count: int) -> None:
-        """Count what takes as much as so many entries of lists."""
+        """Count something that takes as much memory as this many entries of lists."""
         self._entries_left -= count
         if self._entries_left < 0:
             raise WireError(f"lists of more than {self.limits.entry_count_max} entries together")
@@ -164,13 +164,13 @@ class Kind(NamedTuple):
     size: Callable[[Any], int] = size_by_type
     """The length of a field with a value, with one byte for its tag."""
     declarations: tuple[str, ...] = ()
-    """The messages in protobuf that it is made of."""
+    """The protobuf declarations that the type needs."""
     again: Again | None = None
     """For a message that begins with an event: the same functions without the event."""
 
 
 class Again(NamedTuple):
-    """How a message is read, written and measured that begins with the same event as another."""
+    """How to read, write and measure a message without the event that it begins with."""
 
     read: Callable[[Any, Budget, Publication], Any]
     write: Callable[[Any], bytes]
@@ -181,14 +181,14 @@ class Again(NamedTuple):
 
 
 def number(value: int, _: Budget) -> int:
-    """A number that the receiver can count on from."""
+    """A number that stays in range when the receiver adds to it."""
     if value > NUMBER_MAX:
         raise WireError(f"a number of {value}; at most {NUMBER_MAX} is taken")
     return value
 
 
 def at_most(value_max: int) -> Kind:
-    """A number of which larger values mean the same as this one; the decoder lowers them."""
+    """A number with a maximum: the decoder replaces larger values by it."""
     return Kind("uint64", lambda value, _: min(value, value_max))
 
 
@@ -250,7 +250,7 @@ def _text_size(value: str) -> int:
     return field_bytes(len(value.encode())) if value else 0
 
 
-# Equal predicates are equally long, in whatever order their attributes are.
+# Equal predicates have texts of equal length, also if the order of their attributes differs.
 @lru_cache(maxsize=1 << 12)
 def _predicate_size(predicate: Predicate) -> int:
     return field_bytes(len(str(predicate).encode()))
@@ -294,8 +294,8 @@ Attribute = Annotated[str, Kind("string", attribute)]
 PeerId = Annotated[Peer, Kind("bytes", _peer)]
 Signature = Annotated[bytes, Kind("bytes", _signature)]
 Duration = Annotated[int, at_most(1 << 40)]
-"""How long something has lasted or will last, in milliseconds or seconds; at most this, which is 35
-years of milliseconds: times that are computed from it stay in range."""
+"""How long something has lasted or will last, in milliseconds or seconds. The maximum, 35 years of
+milliseconds, keeps times that are computed from it in range."""
 Digest = Annotated[int, Kind("uint64")]
 Evidence = Annotated[bytes, Kind("bytes", _evidence)]
 Unchecked = Annotated[bytes, Kind("bytes")]

@@ -18,7 +18,7 @@ Part = TypeVar("Part")
 BATCH_TIMER = "flush"
 LATE_TIMER = "late"
 LATE_US_MAX = 50_000
-"""How long parts wait that may be late."""
+"""How long a part that may be late waits for a batch."""
 
 
 class Outbox(Generic[Part]):
@@ -46,7 +46,7 @@ class Outbox(Generic[Part]):
         self._effects: list[Effect] = []
         self._queues: dict[Peer, list[Part]] = {}
         self._late: dict[Peer, list[Part]] = {}
-        """Parts that wait for others to the same peer."""
+        """By peer: parts that wait for another part to the same peer."""
         self._sent_us: dict[Peer, int] = {}
         """When each peer was last sent a batch; kept only where batches wait."""
         self._flush_is_set = False
@@ -65,9 +65,9 @@ class Outbox(Generic[Part]):
             queue.append(part)
 
     def queue_late(self, peer: Peer, part: Part) -> None:
-        """Add a part to the next batch for a peer, and let it wait until there is one.
+        """Add a part to the next batch for a peer, without causing a batch for it now.
 
-        After `LATE_US_MAX` it is sent alone; the timer named `LATE_TIMER` calls for `send_late`.
+        It waits `LATE_US_MAX` at most; the protocol calls `send_late` at the timer `LATE_TIMER`.
         """
         if peer in self._queues:
             self._queues[peer].append(part)
@@ -86,7 +86,7 @@ class Outbox(Generic[Part]):
         self._effects.append(Send(peer, message))
 
     def flush(self) -> None:
-        """Send every batch; the timer named `BATCH_TIMER` calls for it."""
+        """Send every batch; the protocol calls this at the timer `BATCH_TIMER`."""
         self._flush_is_set = False
         self._send_batches(list(self._queues))
 
@@ -98,7 +98,7 @@ class Outbox(Generic[Part]):
         self._packed = [], []
 
     def _send_batch(self, peer: Peer, queued: list[Part]) -> None:
-        # Many peers often get the same, which a host then encodes once.
+        # Many peers often get the same batch. One object lets a host encode it once.
         if queued != self._packed[0]:
             self._packed = queued, list(self._pack(queued))
         for message in self._packed[1]:
@@ -111,9 +111,9 @@ class Outbox(Generic[Part]):
         self._effects.append(made(Deliver, (item,)))
 
     def set_timer(self, name: tuple[object, ...], after_us: int, peer: Peer = b"") -> None:
-        """Have a timer fire after some time; a timer of that name that is set is moved.
+        """Set a timer, or move the one of that name.
 
-        If it is a peer's work, it fires in that peer's turn.
+        A timer for a peer's work fires in that peer's turn.
         """
         self._effects.append(SetTimer((self.name, *name), self.now + after_us, peer=peer))
 

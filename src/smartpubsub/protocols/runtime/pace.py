@@ -9,30 +9,30 @@ from smartpubsub.kademlia.settings import SECOND
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many pieces of work in a second, and more after a pause."""
+    """A number of pieces of work per second, and the size of a burst after a pause."""
 
     per_second: int
     burst: int
 
     @property
     def piece_us(self) -> int:
-        """The time that one piece of work pays for."""
+        """The time that one piece of work takes at this rate."""
         return SECOND // self.per_second
 
 
 @dataclass(slots=True)
 class Pace:
-    """What a peer has had done so far."""
+    """How much work a peer has caused so far."""
 
     paid_until_us: int
-    """When that is within the rate."""
+    """The time at which that much work is within the rate."""
 
     def wait_us(self, rate: Rate, now: int) -> int:
         """How long the peer has to wait until it is within its rate."""
         return max(0, self.paid_until_us - now - rate.burst * rate.piece_us)
 
     def charge(self, rate: Rate, now: int, pieces: int = 1) -> None:
-        """Some pieces of work are done."""
+        """Count pieces of work that were done for the peer."""
         self.paid_until_us = max(self.paid_until_us, now) + pieces * rate.piece_us
 
     def is_idle(self, now: int) -> bool:

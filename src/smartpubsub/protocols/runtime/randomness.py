@@ -8,8 +8,7 @@ from random import Random
 def branch_of(rng: Random, name: str) -> Random:
     """A generator for a component, made without a draw from the given one.
 
-    So a new component does not change what the others draw, and a seed still stands for the world
-    that it stood for.
+    So a new component does not change what the others draw, and a seed keeps giving the same world.
     """
     copy = Random()
     copy.setstate(rng.getstate())

@@ -1,8 +1,8 @@
 """Receiver-side order per publisher: an item that names its predecessor waits until that passes.
 
 The events of a publisher may take several paths, so one may overtake another. An event that may do
-so names the event before it. Its receiver holds it back until that event has passed, or is awaited
-no longer; how long that is, and what the receiver asks meanwhile, is the protocol's concern.
+so names the event before it. Its receiver holds it back until that event has passed, or until the
+protocol stops waiting for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Reorder(Generic[Key, Item]):
         self._held: dict[Key, dict[Key, Item]] = {}
         """The items by their own keys, under the predecessor that they wait for."""
         self._predecessors: dict[Key, Key] = {}
-        """What each held item waits for."""
+        """The predecessor that each held item waits for."""
         self._passed: deque[Key] = deque()
         """Items whose successors are released next."""
 
@@ -48,7 +48,7 @@ class Reorder(Generic[Key, Item]):
         return key in self._predecessors
 
     def is_awaited(self, predecessor: Key) -> bool:
-        """Whether an item waits for this one."""
+        """Whether an item waits for this predecessor."""
         return predecessor in self._held
 
     def get(self, key: Key) -> Item | None:
@@ -56,7 +56,7 @@ class Reorder(Generic[Key, Item]):
         return self._held[self._predecessors[key]][key] if key in self else None
 
     def hold(self, key: Key, item: Item, predecessor: Key) -> None:
-        """Hold an item back until its predecessor passes; an item that waits already goes on so."""
+        """Hold an item back until its predecessor passes, unless the item waits already."""
         if key not in self:
             self._held.setdefault(predecessor, {})[key] = item
             self._predecessors[key] = predecessor
@@ -74,9 +74,9 @@ class Reorder(Generic[Key, Item]):
         return item
 
     def pass_on(self, key: Key) -> None:
-        """Release what waits for an item that has passed, or that no item has to wait for.
+        """Release the successors of an item that has passed, or that none has to wait for.
 
-        The successors of what is released follow, in a loop, as a chain of them may be long.
+        Their own successors follow, in a loop rather than a recursion, as a chain may be long.
         """
         if not self._predecessors:
             return  # Nothing waits.
@@ -90,7 +90,7 @@ class Reorder(Generic[Key, Item]):
             self._passed.popleft()
 
     def _successors(self, key: Key) -> list[tuple[Key, Item]]:
-        """Remove what waits for an item; return it in the publisher's order."""
+        """Remove the items that wait for this one; return them in the publisher's order."""
         held = self._held.pop(key, None)
         if held is None:
             return []

@@ -1,8 +1,7 @@
-"""Which nodes keep something: the f + 1 closest to its name, of those that are known and not down.
+"""Which nodes keep something: the f + 1 closest to its name that are known and not suspected.
 
-The closest nodes change when nodes come and go. A node that keeps something asks again from time
-to time, and hands it over to the nodes that are new among them; how it does so is the protocol's
-concern.
+The closest nodes change when nodes come and go. A protocol that keeps something there asks again
+from time to time, and hands it over to the nodes that are new among them.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ SUSPECTED_COUNT_MAX = 10_000
 
 
 class Suspicion(Protocol):
-    """Which peers are chosen for nothing now; `FailureDetector` is one implementation."""
+    """Which peers a node does not choose now; `FailureDetector` is one implementation."""
 
     @property
     def suspected_count(self) -> int:
-        """At least as many peers as are suspected."""
+        """An upper bound of the number of suspected peers."""
         ...
 
     def is_suspected(self, peer: Peer) -> bool:
-        """Whether a peer is not chosen now."""
+        """Whether the node does not choose a peer now."""
         ...
 
 
 class SilentPeers:
-    """Peers that did not answer, each suspected for a while."""
+    """Peers that did not answer, which are suspected for a while."""
 
     def __init__(self, outbox: Outbox[Any], suspect_us: int) -> None:
         self._outbox = outbox
@@ -42,24 +41,24 @@ class SilentPeers:
 
     @property
     def suspected_count(self) -> int:
-        """At least as many peers as are suspected."""
+        """An upper bound of the number of suspected peers."""
         return len(self._until_us)
 
     def is_suspected(self, peer: Peer) -> bool:
-        """Whether a peer did not answer a while ago, and has sent nothing since."""
+        """Whether a peer has recently left a request unanswered, and has sent nothing since."""
         until_us = self._until_us.get(peer)
         return until_us is not None and self._outbox.now < until_us
 
     def suspect(self, peer: Peer, for_us: int | None = None) -> None:
-        """Choose a peer for nothing for a while: it did not answer."""
+        """Suspect a peer that did not answer, for a while."""
         self._until_us[peer] = self._outbox.now + (for_us or self._suspect_us)
 
     def heard(self, peer: Peer) -> bool:
-        """Trust a peer again: it has sent a message. Return whether it is remembered as silent."""
+        """Trust a peer again that has sent a message; return whether it was known as silent."""
         return self._until_us.pop(peer, None) is not None
 
     def __contains__(self, peer: Peer) -> bool:
-        """Whether a peer is remembered as silent, suspected or not any more."""
+        """Whether a peer is known as silent, even if the suspicion has expired."""
         return peer in self._until_us
 
     def forget_old(self) -> None:
@@ -70,7 +69,7 @@ class SilentPeers:
 
 
 class Closest:
-    """The known nodes closest to a name, without those that are suspected."""
+    """The known nodes closest to a name, without suspected ones."""
 
     def __init__(self, kademlia: Kademlia, suspicion: Suspicion) -> None:
         self.own = kademlia.own
@@ -91,9 +90,5 @@ class Closest:
     def closest_nodes(self, name: bytes, count: int) -> list[Contact]:
         """The closest nodes, of which this node may be one."""
         key = key_of(name)
-        known = [*self._candidates(name, count), self.own]
-        return self.trusted(sorted(known, key=lambda contact: contact.key ^ key))[:count]
-
-    def _candidates(self, name: bytes, count: int) -> list[Contact]:
-        """Enough peers, by their distance, for `count` of them not to be suspected."""
-        return self._kademlia.closest_local(name, count + self._suspicion.suspected_count)
+        known = [*self.closest(name, count), self.own]
+        return sorted(known, key=lambda contact: contact.key ^ key)[:count]

@@ -19,11 +19,11 @@ NUMBER_BITS = 32
 """The numbers of a later incarnation are higher than all those of earlier ones."""
 
 TOLD_MAX = 256
-"""Statements to one peer that it has not acknowledged."""
+"""The statements to one peer that may wait for its acknowledgement."""
 PENDING_MAX = 1 << 17
-"""Questions to all peers that wait for an answer."""
+"""The questions to all peers that may wait for an answer."""
 PENDING_MAX_OF_PEER = 1 << 15
-"""Questions to one peer; more than honest owners of groups have open in a burst of events."""
+"""The questions to one peer; more than honest owners of groups have open in a burst of events."""
 _UNLIMITED = 1 << 62
 
 
@@ -47,7 +47,7 @@ def ignore_failure() -> None:
     """Do nothing when a peer does not answer."""
 
 
-def _ignore_answer(_: object) -> None:
+def ignore_answer(_: object) -> None:
     """Do nothing when a peer answers."""
 
 
@@ -62,15 +62,15 @@ class _PendingRequest(Generic[Question, Answer]):
     sent_us: int
     """When the question was first sent."""
     transmissions: int = 1
-    """None has been made of a question that was refused for want of room."""
+    """0 for a question that was never sent, because too many were pending."""
 
 
 class Requests(Generic[Question, Answer]):
     """The questions of one node that wait for an answer.
 
-    `send` transmits a question or an answer under a number. `mark_resend` returns the question as
-    it goes out again. The protocol hands answers to `on_answer` and the timer that is named
-    `REQUEST_TIMER` to `on_timer`.
+    `send` transmits a question or an answer under a number. `mark_resend` returns the question to
+    send as a retransmission. The protocol hands answers to `on_answer`, and calls `on_timer` at the
+    timer `REQUEST_TIMER`.
     """
 
     def __init__(
@@ -115,8 +115,7 @@ class Requests(Generic[Question, Answer]):
         """Send a question until the peer answers; return its number.
 
         Give up after `tries_max` transmissions; or, if `us_max` is given, once that time is over.
-        While too many questions are pending, it is not sent, and fails as soon as the caller is
-        done.
+        While too many questions are pending, send nothing, and call `on_failure` at the next timer.
         """
         has_room = len(self._pending) < PENDING_MAX and self._counts[peer] < PENDING_MAX_OF_PEER
         self._last_number = number = self._last_number + 1
@@ -141,11 +140,11 @@ class Requests(Generic[Question, Answer]):
         return number
 
     def tell(self, peer: Peer, statement: Question, *, tries_max: int | None = None) -> None:
-        """Send a statement until the peer acknowledges it; nothing here waits for that.
+        """Send a statement until the peer acknowledges it; the caller does not wait for that.
 
         Other peers can cause such statements, so only the newest ones to a peer stay pending.
         """
-        number = self.ask(peer, statement, _ignore_answer, tries_max=tries_max)
+        number = self.ask(peer, statement, ignore_answer, tries_max=tries_max)
         told = self._told.setdefault(peer, {})
         told[number] = None
         if len(told) > TOLD_MAX:
@@ -195,7 +194,7 @@ class Requests(Generic[Question, Answer]):
             self._set_timer(number, 1)
 
     def on_timer(self) -> None:
-        """Send questions again that were not answered in time, or give up."""
+        """Retransmit the questions that were not answered in time, or give up."""
         for number in self._deadlines.due():
             self._on_late(number, self._pending[number])
 
@@ -219,7 +218,7 @@ class Requests(Generic[Question, Answer]):
         """Give up all questions to a peer that has left."""
         for number in [n for n, request in self._pending.items() if request.peer == peer]:
             request = self._pending.get(number)
-            if request is not None:  # A failure before it may have cancelled this one.
+            if request is not None:  # The callback of an earlier failure may have cancelled it.
                 self._forget(number)
                 self._deadlines.cancel(number)
                 request.on_failure()

@@ -1,4 +1,4 @@
-"""Round-trip times and the retransmission timeout, as RFC 6298 has them.
+"""Round-trip times and the retransmission timeout of RFC 6298.
 
 The gains are settings: where links fill up, a protocol may trust a slower answer sooner than a
 faster one. Karn's rule holds: an answer to a message that was sent more than once is not a sample.
@@ -32,7 +32,7 @@ class RttSettings:
 
 
 def smoothed(before_us: int, sample_us: int, gain_up: int, gain_down: int) -> int:
-    """An estimate that follows a new sample, by its gains."""
+    """Move an estimate towards a new sample, by the gain for its direction."""
     error_us = sample_us - before_us
     return before_us + error_us // (gain_up if error_us > 0 else gain_down)
 

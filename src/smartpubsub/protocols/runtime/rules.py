@@ -1,4 +1,4 @@
-"""Who may send which message: a protocol's table of rules, checked before a component sees it."""
+"""Which peers may send which message: a table of rules, checked before a component sees it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Message = TypeVar("Message")
 
 
 class Rule(NamedTuple, Generic[View, Message]):
-    """Who may send a message, in words and as a check on what the receiver knows.
+    """Which peers may send a message, in words and as a check on what the receiver knows.
 
-    Where a message has to prove by itself that it is genuine, any peer may send it. A check that
-    cannot decide yet returns None, and the view holds the message until it can.
+    Any peer may send a message that proves by itself that it is genuine. A check that cannot decide
+    yet returns None, and the view holds the message until it can.
     """
 
     senders: str

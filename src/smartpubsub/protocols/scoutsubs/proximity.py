@@ -11,7 +11,7 @@ from smartpubsub.seam import Effect, Peer
 
 FARTHER_COUNT_MAX = 1_000
 PARENTS_CONSIDERED = 8
-"""How many of the closest peers are considered if one of them is blamed."""
+"""How many of the closest peers a node considers as its parent if one of them is blamed."""
 
 
 class Proximity(Closest):
@@ -41,7 +41,7 @@ class Proximity(Closest):
         return closest[0] if closest and self.is_closer(closest[0], attribute) else None
 
     def parent_for(self, attribute: str, now: int) -> Contact | None:
-        """The least blamed of the peers that `closer` chooses from, and of these the closest."""
+        """The closest of the least blamed peers that are closer to a key than this node."""
         blame = self._kademlia.blame
         if not blame:
             return self.closer(attribute)
@@ -67,11 +67,12 @@ class Proximity(Closest):
     def around(self, attribute: str, count: int) -> dict[Peer, None]:
         """The peers closest to an attribute's key, and the suspected peers among them.
 
-        A node that takes another's place asks once more whether the other is alive.
+        A node that takes another's place asks once more whether the other is up.
         """
         trusted = 0
         around: dict[Peer, None] = {}
-        for contact in self._candidates(attribute.encode(), count):
+        suspected = self._suspicion.suspected_count
+        for contact in self._kademlia.closest_local(attribute.encode(), count + suspected):
             if trusted < count:
                 around[contact.peer] = None
                 trusted += not self._suspicion.is_suspected(contact.peer)
@@ -82,8 +83,8 @@ class Proximity(Closest):
     def is_eligible(self, contact: Contact, attribute: str) -> bool:
         """Whether a peer may have a role at the root of a tree: it is known, and close to the key.
 
-        The rendezvous and its replicas are the f + 1 closest nodes. Of those that this node knows,
-        f may have failed without its knowledge, so the 2f + 1 closest are eligible.
+        The rendezvous and its replicas are the f + 1 closest nodes. Of the nodes that this one
+        knows, f may have failed without its knowledge, so the 2f + 1 closest are eligible.
         """
         if not self._kademlia.knows(contact):
             return False
@@ -94,16 +95,16 @@ class Proximity(Closest):
         return sum(other.key ^ key < distance for other in closest) < count
 
     def consider(self, contact: Contact, now: int) -> list[Effect]:
-        """Find out whether a peer belongs into the routing table."""
+        """Ping a peer, and add it to the routing table if there is room."""
         return self._kademlia.consider(contact, now)
 
     # --- isolation ---
 
     @property
     def is_isolated(self) -> bool:
-        """Whether this node knows peers that should keep replicas, though none of them answers.
+        """Whether a node without live replicas is cut off from them, and not alone.
 
-        A node that knows no peers is alone, and is the only replica of what it acknowledges.
-        Clients are never in the table; they keep no replicas.
+        A node that knows no peers is alone, and the only keeper of what it acknowledges. Clients
+        are never in the table, because they keep no replicas.
         """
         return self._replica_count > 0 and len(self._kademlia.table) > 0
