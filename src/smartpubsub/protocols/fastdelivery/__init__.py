@@ -12,6 +12,6 @@ components. Where to look:
 - The helper: `helper`.
 - The directory of groups: `directory` on the nodes that keep it (`keepers`), `directory_client` on
   those that ask them, `shapes` for which groups a search finds.
-- Messages: `messages`, `signatures`; who may send them (`senders`); `timeouts`.
+- Messages: `messages`, `signatures`; which peers may send them (`senders`); `timeouts`.
 - Towards the outside: `spec`, `settings`, `results`.
 """

@@ -5,8 +5,8 @@ the book as another change. `MEMBER_TRANSITIONS` and `DELEGATION_TRANSITIONS` ar
 machines of a member.
 
 A member moves to a helper only after the helper has confirmed it. A place at a helper counts as
-taken from the moment the helper is told of the member until it is told otherwise. So no limit is
-exceeded at any time.
+taken from the moment the owner offers the member to it until the owner takes the member back. So no
+limit is exceeded at any time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from smartpubsub.seam import Peer
 MEASURED = "measured-"
 """The prefix of the names of measured regions; no region that a member declares starts so."""
 COMPLAINTS = 2
-"""So many members have to complain of a helper, or all that it serves."""
+"""A helper loses its role when this many members complain of it, or all that it serves."""
 
 
 # --- states ---
@@ -38,11 +38,11 @@ class MemberState(Enum):
     DIRECT = "direct"
     """By the owner."""
     HELPER = "helper"
-    """By the owner; and it serves other members."""
+    """By the owner; it serves other members."""
     DELEGATED = "delegated"
     """By a helper."""
     SILENT = "silent"
-    """By no node until it is heard from: it does not answer."""
+    """By no node: it does not answer. Any message from it ends this."""
 
 
 class Delegation(Enum):
@@ -153,13 +153,13 @@ class GroupMember:
     helper: Peer | None = None
     """The helper that the member was offered to or is served by."""
     delegated: dict[Peer, None] = field(default_factory=dict)
-    """The members that it serves as a helper, or has been offered."""
+    """The members that it serves as a helper, or that the owner has offered it."""
     term: int = 0
     granted: int = 0
     """How many members it has agreed to serve."""
     declined_until: int = -(1 << 62)
     was_served: bool = False
-    """Whether it was ever served; such a member is not turned away."""
+    """Whether it was ever served; the owner never turns such a member away."""
     delegated_us: int = 0
     """Since when its helper serves it."""
     complaints: dict[Peer, None] = field(default_factory=dict)
@@ -208,7 +208,7 @@ class Region:
 
     @property
     def unserved(self) -> list[GroupMember]:
-        """Waiting members that no helper was told of, without the candidate that is asked."""
+        """Waiting members that no helper has been told of, except the asked candidate."""
         return [member for peer, member in self.unoffered.items() if peer != self.asked]
 
     @property
@@ -311,7 +311,7 @@ class Book:
         if member.state is MemberState.SILENT:
             self.heard(contact.peer)
             return
-        if member.helper is not None:  # What the helper knows of the member is out of date.
+        if member.helper is not None:  # The helper does not know the member's new interest.
             term = self.members[member.helper].term
             self._orders.append(HandOver(member.helper, term, (member.peer,)))
         if member.state is MemberState.HELPER:
@@ -401,9 +401,9 @@ class Book:
             self._settle(member.region)
 
     def complain(self, peer: Peer) -> Peer | None:
-        """A member lacks an event that its helper has confirmed; who that helper is.
+        """Take the complaint of a member that lacks an event which its helper has confirmed.
 
-        A helper that two members complain of loses its role; one member alone may lie.
+        Return the helper. It loses its role if two members complain; one member alone may lie.
         """
         member = self.members.get(peer)
         if member is None or member.state is not MemberState.DELEGATED or member.helper is None:
@@ -442,7 +442,7 @@ class Book:
             self._settle(member.region)
 
     def settle(self) -> None:
-        """Ask again, after some time, candidates that declined."""
+        """Arrange all regions anew; candidates that declined long ago may be asked again."""
         for name, region in list(self.regions.items()):
             for member in region.members.values():
                 self._consider(member)
@@ -495,7 +495,7 @@ class Book:
             self._orders.append(HandOver(helper.peer, helper.term, peers))
 
     def _seek_help(self, region: Region) -> None:
-        # Where many owners compete for few helpers, members would wait for all to decline.
+        # If many owners compete for few helpers, members would wait for all of them to decline.
         is_vain = region.decline_count >= self._settings.decline_count_max
         has_places = len(region.unserved) <= self._settings.fan_out_max - self._fan_out
         candidate = None if is_vain and has_places else self._candidate(region)
@@ -533,7 +533,7 @@ class Book:
         return None
 
     def _fitness(self, member: GroupMember) -> tuple[int, int]:
-        """How well a candidate would help: those who are blamed for lost events come last."""
+        """How well a candidate would help; peers that are blamed for lost events come last."""
         return -self._blame_of(member.peer), member.capacity - member.granted
 
     def _consider(self, member: GroupMember) -> None:

@@ -1,4 +1,4 @@
-"""The base of all components: what every one of them may use."""
+"""The base of all components: what each of them may use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,3 @@ class FastComponent:
     _settings: FastSettings
     _own: Contact
     _ledger: Ledger
-
-
-def ignore_answer(_: Answer) -> None:
-    """Do nothing about an answer."""

@@ -27,7 +27,7 @@ from smartpubsub.seam import Peer
 HOLD_TIMER = "hold"
 RECENT_US = 10 * MINUTE
 RECENT_COUNT_MAX = 10_000
-"""How many delivered events are remembered, and for how long, to tell owners what has come."""
+"""How long, and how many, delivered events are remembered, to tell owners which have arrived."""
 
 Transmission = tuple[Peer, int]
 """The peer that has sent an event, and the number of its request."""
@@ -35,7 +35,7 @@ Transmission = tuple[Peer, int]
 
 @dataclass(slots=True)
 class _HeldEvent:
-    """An event, and what to do for each transmission of it once it is delivered."""
+    """An event, and a callback for each transmission of it, called once it is delivered."""
 
     event: Publication
     group: GroupId
@@ -45,7 +45,7 @@ class _HeldEvent:
 
 @dataclass(slots=True)
 class _AwaitedEvent:
-    """An event that has not come, and that others wait for."""
+    """An event that has not arrived, and that held events wait for."""
 
     since_us: int
     request: int | None = None
@@ -54,20 +54,20 @@ class _AwaitedEvent:
 
 @dataclass(eq=False)
 class GroupDelivery(FastComponent):
-    """The application's subscriptions, the events that it has, and those that are held back."""
+    """The application's subscriptions, its delivered events, and the held events."""
 
     def __post_init__(self) -> None:
         self._index = Index()
         self._subscriptions: dict[int, Subscription] = {}
         self._groups: dict[int, GroupId] = {}
-        """The one group that a subscription is for; others are for all groups."""
+        """The one group that a subscription is for; subscriptions not here are for all groups."""
         settings = self._settings
         self._seen: Seen[EventId] = Seen(settings.seen_us, settings.seen_count_max)
         self._held: Reorder[EventId, _HeldEvent] = Reorder(self._release, self._on_unawaited)
         self._awaited: dict[EventId, _AwaitedEvent] = {}
         self._has_timer = False
         self._recent: deque[tuple[EventId, GroupId, int]] = deque()
-        """The recent events, and when they came."""
+        """The recent events, and when they arrived."""
 
     @property
     def held_count(self) -> int:

@@ -1,4 +1,4 @@
-"""The directories that a node keeps, and how other keepers come to keep them too.
+"""The directories that a node keeps, and their copies on the other keepers.
 
 The f + 1 nodes closest to an attribute's name keep its directory: the groups that are advertised
 under the attribute, and the standing searches for groups that come later. Owners and subscribers
@@ -18,7 +18,7 @@ from typing import TypeVar
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.component import FastComponent, ignore_answer
+from smartpubsub.protocols.fastdelivery.component import FastComponent
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import (
     Advertise,
@@ -41,7 +41,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     place_in_directory,
 )
 from smartpubsub.protocols.fastdelivery.shapes import finds
-from smartpubsub.protocols.runtime.requests import ignore_failure
+from smartpubsub.protocols.runtime.requests import ignore_answer, ignore_failure
 from smartpubsub.seam import Peer
 
 K = TypeVar("K")
@@ -51,15 +51,15 @@ NO_ROOM = "it has no room left"
 """The reason of a refusal when a directory is full, or when the node keeps too many."""
 
 LISTING_COUNT_MAX = 100
-"""Search results that are cached per directory; many nodes search for the same predicate."""
+"""How many search results a directory caches; many nodes search for the same predicate."""
 
 EARLY_COUNT_MAX = 1_000
-"""Questions that wait until a directory is whole."""
+"""How many questions may wait until a directory is complete."""
 
 
 @dataclass(slots=True)
 class Listing:
-    """What a search finds in a directory, in the directory's order."""
+    """The groups that a search finds in a directory, in the directory's order."""
 
     notices: tuple[Notice, ...]
     _places: list[tuple[Peer, str]]
@@ -83,11 +83,11 @@ class Directory:
     copied_to: dict[Peer, None] = field(default_factory=dict)
     """Other keepers that have a copy."""
     posted_by: dict[Peer, tuple[dict[GroupId, None], int]] = field(default_factory=dict)
-    """The groups that other keepers have sent a short while ago."""
+    """The groups that other keepers have sent recently."""
     pulling: dict[Peer, None] = field(default_factory=dict)
-    """Peers that have not answered yet what they have in it."""
+    """Peers that this node has asked for their entries, and that have not answered."""
     early: list[Callable[[], None]] = field(default_factory=list)
-    """Questions that wait for those peers."""
+    """Questions that wait until these peers have answered."""
     _listings: dict[Predicate, Listing] = field(default_factory=dict)
 
     def post(self, notice: Notice, until: int) -> None:
@@ -115,7 +115,7 @@ class Directory:
         return listing
 
     def hold(self, question: Callable[[], None]) -> None:
-        """Answer a question when all peers have said what they have; a peer asks it again."""
+        """Keep a question until `pulling` is empty; drop it if too many wait, as it is repeated."""
         if len(self.early) < EARLY_COUNT_MAX:
             self.early.append(question)
 
@@ -130,7 +130,7 @@ class Directory:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no entry and no question waits for it."""
+        """Whether it has no entry, and no question waits."""
         return not self.notices and not self.watches and not self.early
 
 
@@ -148,7 +148,7 @@ class GroupDirectory(FastComponent):
         self.directories: dict[str, Directory] = {}
         """By attribute."""
         self._listed: dict[tuple[Peer, int], int] = {}
-        """Searches that were answered with a list, and until when the list is under way."""
+        """Searches that were answered with a list, and until when the list may be under way."""
 
     # --- questions ---
 
@@ -185,7 +185,7 @@ class GroupDirectory(FastComponent):
         """List the groups that a search finds; remember the search if it is a standing one."""
         now, peer, key = self._outbox.now, contact.peer, (contact.peer, number)
         if self._listed.get(key, now) > now:
-            # Where many nodes search, lists fill links; a second copy would only delay the first.
+            # If many nodes search, lists fill links; a second copy would only delay the first.
             self._requests.answer(peer, number, Working())
             return
         directory = self._directory(question.attribute)
@@ -311,12 +311,12 @@ class GroupDirectory(FastComponent):
     # --- copies ---
 
     def _may_copy(self, attribute: str) -> bool:
-        """Whether other nodes take copies of a directory from this node, and give it some."""
+        """Whether this node is close enough to an attribute to exchange copies of its directory."""
         closest = self._keepers.closest_nodes(attribute.encode(), self._settings.copying_count)
         return any(contact.peer == self._own.peer for contact in closest)
 
     def _pull(self, attribute: str, directory: Directory) -> None:
-        """Ask the peers that may have kept a directory so far, before answering questions."""
+        """Ask the peers that may have kept a directory so far for their entries."""
         around = self._keepers.closest_nodes(attribute.encode(), self._settings.copying_count)
         directory.pulling = {c.peer: None for c in around if c.peer != self._own.peer}
         for peer in list(directory.pulling):
@@ -331,7 +331,7 @@ class GroupDirectory(FastComponent):
                 action()
 
     def on_pull(self, contact: Contact, number: int, question: PullDirectory) -> None:
-        """Send a new keeper what this node has, then answer."""
+        """Send a new keeper the entries of this node, then answer."""
         end = partial(self._requests.answer, contact.peer, number, RequestDone())
         directory = self.directories.get(question.attribute)
         if directory is None or not (directory.notices or directory.watches):
@@ -340,7 +340,7 @@ class GroupDirectory(FastComponent):
             self._copy(question.attribute, directory, contact.peer, end)
 
     def tick(self) -> None:
-        """Remove expired entries, and see that all keepers have the others."""
+        """Remove expired entries, and copy the others to keepers that lack them."""
         now = self._outbox.now
         self._listed = {key: until for key, until in self._listed.items() if now < until}
         others: dict[Peer, None] = {}
@@ -350,7 +350,7 @@ class GroupDirectory(FastComponent):
                 del self.directories[attribute]
                 continue
             if not self._may_copy(attribute):
-                continue  # Its keepers have what owners and searches have told this node too.
+                continue  # Owners and subscribers have told its keepers too.
             keepers = self._keepers.closest_nodes(attribute.encode(), self._settings.keeper_count)
             peers = {c.peer: None for c in keepers if c.peer != self._own.peer}
             directory.copied_to = {peer: None for peer in directory.copied_to if peer in peers}

@@ -1,7 +1,7 @@
 """The client of directories: advertises groups in them, and searches them for groups.
 
-All keepers of an attribute's directory are asked, page by page. If one does not answer, the keepers
-are looked up again, and an answer names keepers that this node has missed.
+The client asks all keepers of an attribute's directory, page by page. If one does not answer, the
+client looks the keepers up again. An answer also names closer keepers that the client has missed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from smartpubsub.seam import Peer
 
 OnNotice = Callable[[Notice], None]
 OnWatchers = Callable[[Notice, Sequence[Watched]], None]
-"""Is called with standing searches that find the group."""
+"""Called with standing searches that find the group."""
 OnComplete = Callable[[str], None]
-"""Is called when all keepers have answered, with the problem; "" if there is none."""
+"""Called when all keepers have answered, with the problem; "" if there is none."""
 
 
 @dataclass(slots=True, eq=False)
 class _AdvertisingRound:
-    """One time that a group is advertised, and which keepers have answered."""
+    """One advertisement of a group to all keepers, and which of them have answered."""
 
     notice: Notice
     on_watchers: OnWatchers
@@ -131,9 +131,8 @@ class GroupAdvertiser(FastComponent):
 class Inquiry:
     """One search, and which keepers have answered it.
 
-    The first keeper lists all groups that it finds. The others are asked afterwards, with a digest
-    of that list, and list groups only if theirs differs. So lists cost about as much as with one
-    keeper.
+    The node asks a first keeper for all groups, then the others with a digest of that list. They
+    list groups only if theirs differ. So lists cost about as much as with one keeper.
     """
 
     attribute: str

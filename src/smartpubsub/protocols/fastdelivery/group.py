@@ -14,7 +14,7 @@ from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Peer
 
 Contract: TypeAlias = Callable[[Request], str | None]
-"""Returns why a node may not join; "" if it may; None if that is not decided, and it asks again."""
+"""Returns why a node may not join: "" if it may, None if undecided, so that the node asks again."""
 
 
 def accept_all(_: Request) -> str:
@@ -69,7 +69,8 @@ class EventInFlight:
     waiting: dict[Peer, int] = field(default_factory=dict)
     """Members that have not confirmed it, and the number of each one's predecessor; 0 for none."""
     sent: dict[Peer, Peer | None] = field(default_factory=dict)
-    """The waiting members that it was sent to, and by which peer it is on its way; None if not."""
+    """The waiting members that it was sent to, and the peer that is to bring it; None if no longer
+    on its way."""
     is_published: bool = False
 
 
@@ -88,7 +89,7 @@ class OwnedGroup:
     requests: dict[Peer, Request] = field(default_factory=dict)
     """The last request of each member."""
     wanted_us: dict[Peer, dict[Predicate, int]] = field(default_factory=dict)
-    """Since when each member has wanted what it wants."""
+    """Since when each member has wanted each of its predicates."""
     renewed_us: dict[Peer, int] = field(default_factory=dict)
     unanswered: dict[Peer, int] = field(default_factory=dict)
     """The numbers of join requests that are answered once the member is served."""
@@ -98,7 +99,7 @@ class OwnedGroup:
     interest: MemberInterest = field(default_factory=MemberInterest)
 
     def difference(self, is_advertised: bool, is_private: bool, contract: Contract) -> str:
-        """Return why the group cannot be created again so; "" if it can.
+        """Return why the group cannot be created again with these properties; "" if it can.
 
         A group that restricts who may join never loses that restriction by mistake.
         """

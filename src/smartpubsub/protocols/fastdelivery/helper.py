@@ -33,9 +33,9 @@ from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 
 FINISHED_COUNT_MAX = 1_000
-"""Confirmations that are kept for owners that did not get them."""
+"""How many confirmations a helper keeps for owners that did not get them."""
 VERSION_COUNT_MAX = 10_000
-"""Peers of a group whose last delegation is remembered."""
+"""Of how many peers of a group a helper remembers the last delegation."""
 
 
 @dataclass(slots=True, eq=False)
@@ -126,7 +126,7 @@ class GroupHelper(FastComponent):
         id = GroupId(contact.peer, question.group)
         role = self.roles.get(id)
         if role is not None and question.term > role.term:
-            role = None  # The owner has restarted, or has dismissed this helper before.
+            role = None  # The owner has restarted, or has dismissed this helper in between.
             del self.roles[id]
         held = role.granted if role is not None else 0
         free = self._settings.capacity - self.granted

@@ -60,13 +60,13 @@ class KeeperLookup(Closest):
     # --- suspected peers ---
 
     def suspect(self, peer: Peer) -> None:
-        """Choose a peer for nothing for a while: it did not answer."""
+        """Suspect a peer that did not answer, here and in the overlay."""
         self._silent.suspect(peer)
         for effect in self._kademlia.suspect(peer, self._outbox.now):
             self._outbox.emit(effect)
 
     def heard(self, peer: Peer) -> None:
-        """Trust a peer again: it has sent a message."""
+        """Trust a peer again that has sent a message."""
         self._silent.heard(peer)
 
     def tick(self) -> None:

@@ -70,7 +70,7 @@ class Request(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def canonical_text(predicate: Predicate) -> str:
-    """The one text of a predicate, in whatever order its attributes were written."""
+    """The text of a predicate with its attributes in the order of their names."""
     return str(predicate.canonical())
 
 
@@ -83,7 +83,7 @@ def place_in_directory(group: GroupId) -> tuple[Peer, str]:
 
 
 def digest_of(groups: Iterable[GroupId]) -> bytes:
-    """A digest that is the same for the same groups, in whatever order they are listed."""
+    """A digest of a set of groups; their order does not matter."""
     digest = sha256()
     for owner, text in sorted(map(place_in_directory, groups)):
         for field in (owner, text.encode()):
@@ -98,11 +98,11 @@ class Advertise(NamedTuple):
     attribute: Attribute
     notice: Notice
     after: PeerId
-    """The peer after which the answer begins, among those that wait for such a group."""
+    """The peer after which the answer begins, among the searching peers in their order."""
 
 
 class Watched(NamedTuple):
-    """A lasting search, and how long it still lasts."""
+    """A standing search, and how long it still lasts."""
 
     request: Request
     life_s: Duration
@@ -110,7 +110,7 @@ class Watched(NamedTuple):
 
 @_wire.message(18)
 class Watchers(NamedTuple):
-    """The peers that wait for such a group."""
+    """The standing searches that find an advertised group."""
 
     watched: tuple[Watched, ...]
     is_more: bool
@@ -148,7 +148,7 @@ class Listed(NamedTuple):
 
 @_wire.message(20)
 class Unwatch(NamedTuple):
-    """The end of a lasting search."""
+    """The end of a standing search."""
 
     attribute: Attribute
     predicate: Predicate
@@ -269,7 +269,7 @@ class Delegate(NamedTuple):
     group: Predicate
     term: int
     version: int
-    """The highest version counts for each member, in whatever order messages arrive."""
+    """For each member the highest version counts, so messages may arrive in any order."""
     charges: tuple[Charge, ...]
     gone: tuple[PeerId, ...]
 
@@ -305,7 +305,7 @@ class Relay(NamedTuple):
     term: int
     event: Publication
     only: tuple[PeerId, ...]
-    """For these alone; for all if there are none."""
+    """The members that it is for; empty for all that want it."""
     is_resend: bool
     turns: tuple[Turn, ...] = ()
     """The members that get another event first, which may come by another path."""
@@ -366,7 +366,7 @@ class Review(NamedTuple):
 
     group: Predicate
     age_ms: Duration
-    """Only events that were published at most so long ago."""
+    """The greatest age of the events that the member asks for."""
     had: tuple[Digest, ...]
     """The events that the member has: each incarnation times 2^32, and the number."""
 
@@ -383,7 +383,7 @@ class Reviewed(NamedTuple):
 
 @_wire.message(14)
 class Ping(NamedTuple):
-    """A question whether the receiver is alive."""
+    """A question whether the receiver is up."""
 
 
 @_wire.message(13)

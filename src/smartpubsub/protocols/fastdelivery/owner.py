@@ -1,4 +1,4 @@
-"""The owner's part: admit members, arrange who serves them, and disseminate events.
+"""The owner's part: admit members, arrange which node serves them, and disseminate events.
 
 A group's book decides which node serves which member; the owner carries out the book's orders. An
 event goes to a member directly or by its helper, and stays in flight until every member that wants
@@ -116,7 +116,7 @@ class GroupOwner(FastComponent):
         self._silent: dict[Peer, dict[Predicate, OwnedGroup]] = {}
         """The groups in which each silent peer is a member."""
         self._heard_us: dict[Peer, int] = BoundedDict(HEARD_COUNT_MAX)
-        """When each peer has last sent a message, for peers that did so recently."""
+        """When each peer has last sent a message, if it did so recently."""
         self._in_flight: dict[EventId, EventInFlight] = {}
         self._paths = MemberPaths()
 
@@ -204,9 +204,9 @@ class GroupOwner(FastComponent):
                 self._disseminate(event)
 
     def end(self, predicate: Predicate) -> str:
-        """End a group and tell its members; return why it cannot end, or nothing.
+        """End a group and tell its members; return why it cannot end, or "".
 
-        A member that is not reached learns it from the answer when it renews its request.
+        A member that the owner does not reach learns it when it renews its request.
         """
         group = self.groups[predicate]
         if group.in_flight:
@@ -221,7 +221,7 @@ class GroupOwner(FastComponent):
     def restore(self, stored: Iterable[Stored]) -> None:
         """Restore the groups and members of an earlier incarnation.
 
-        A member that has lapsed meanwhile, or was renewed in the future, has the time to renew its
+        A member that seems to have lapsed, or to be renewed in the future, gets time to renew its
         request: the clock may have jumped.
         """
         now, renew_us = self._outbox.now, self._settings.renew_us
@@ -256,8 +256,8 @@ class GroupOwner(FastComponent):
     def _take_watchers(self, group: OwnedGroup, notice: Notice, watched: Sequence[Watched]) -> None:
         """Admit subscribers whose standing searches find the group.
 
-        Each is told of the group, so that it can join itself. Until it does, its search is its
-        request, and expires with the search.
+        The owner tells each of them of the group, so that it can join. Until it does, its search
+        serves as its request, and the membership expires with the search.
         """
         now, settings = self._outbox.now, self._settings
         if group.predicate not in self.groups:
@@ -400,7 +400,7 @@ class GroupOwner(FastComponent):
                         self._carry_out_one(group, order)
 
     def _serve(self, group: OwnedGroup, peers: Sequence[Peer]) -> None:
-        """Tell members that they are served, and send all together what they have missed."""
+        """Tell members that they are served, and send them the events in flight that they lack."""
         for peer in peers:
             self._forget_silence(group, peer)
             self._answer_join(group, peer, "")
@@ -495,7 +495,7 @@ class GroupOwner(FastComponent):
         self._carry_out(group)
 
     def _probe(self, group: OwnedGroup, peer: Peer) -> None:
-        """Try to reach a member that its helper does not reach, and serve it otherwise."""
+        """Ping a member that its helper does not reach; if it answers, serve it in another way."""
         self._on_silence(group, peer)
         self._requests.ask(peer, Ping(), lambda _: self._hear(peer))
 
@@ -530,9 +530,9 @@ class GroupOwner(FastComponent):
     def publish(
         self, predicate: Predicate, event: Publication, *, wants_all: bool, creates: bool
     ) -> None:
-        """Publish an event in a group of this node; `creates` the group if need be.
+        """Publish an event in a group of this node, unless it is in flight already.
 
-        An event that is on its way is not published again.
+        With `creates`, create the group if it does not exist.
         """
         if event.id in self._in_flight:
             self._in_flight[event.id].wants_all |= wants_all
@@ -581,7 +581,7 @@ class GroupOwner(FastComponent):
         self._conclude(event)
 
     def _send(self, event: EventInFlight, peers: Sequence[Peer], *, is_first: bool = False) -> None:
-        """Send an event to those of some members that are served, unless it is on its way."""
+        """Send an event to the given members that are served and that it is not on its way to."""
         members = event.group.book.members
         relays: dict[tuple[Peer, bool], list[Peer]] = {}
         for peer in peers:
@@ -646,7 +646,7 @@ class GroupOwner(FastComponent):
         self._requests.answer(peer, number, Working() if is_under_way else RequestDone())
 
     def on_review(self, contact: Contact, number: int, question: Review) -> None:
-        """Send a member the events that it has missed, though its helper has confirmed them."""
+        """Send a member the events that it lacks although its helper has confirmed them."""
         peer, group = contact.peer, self.groups.get(question.group)
         wanted_us = {} if group is None else group.wanted_us.get(peer, {})
         events = self._recent.missed(question, wanted_us)
@@ -710,7 +710,7 @@ class GroupOwner(FastComponent):
                 event.sent[peer] = None
 
     def _resend(self, event: EventInFlight, peers: list[Peer]) -> None:
-        """Send to members that are served otherwise already; the others get it once they are."""
+        """Send an event again to members that have another path; others get it once served."""
         self._send(event, [peer for peer in peers if peer in event.waiting])
         self._conclude(event)
 
@@ -791,5 +791,5 @@ def _hop_to(member: GroupMember | None) -> Peer | None:
 
 
 def _unversioned(request: Request) -> Request:
-    """Return a request without what differs between renewals."""
+    """Return a request without the fields that differ between renewals."""
     return request._replace(version=0, signature=b"")

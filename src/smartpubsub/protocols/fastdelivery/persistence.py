@@ -76,9 +76,9 @@ class GroupStore:
         self._outbox.store(_member_key(group, peer), None)
 
     def read(self, values: Sequence[tuple[bytes, bytes]]) -> Iterator[Stored]:
-        """Read back groups and members; groups come before their members.
+        """Read groups and members back; groups come before their members.
 
-        A value that is damaged is counted and removed, and the others are read.
+        Count and remove damaged values, and read the others.
         """
         for key, value in values:
             kind, _, about = key.removeprefix(self.prefix).partition(b"/")

@@ -226,7 +226,7 @@ class FastDelivery:
         return self._call(now, self._owner.advertise, predicate)
 
     def end_group(self, predicate: Predicate, now: int) -> tuple[str, list[Effect]]:
-        """End a group of this node, unless events are under way; return why not, or nothing."""
+        """End a group of this node, unless events are in flight; return why not, or ""."""
         self._outbox.now = now
         problem = self._owner.end(predicate)
         return problem, self._take()

@@ -33,7 +33,7 @@ class _Measurement:
 
 @dataclass(eq=False)
 class RegionFinder(FastComponent):
-    """Has members measured for owners, and measures for other owners."""
+    """Asks new members of own groups to measure, and measures for other owners."""
 
     # --- for an owner ---
 

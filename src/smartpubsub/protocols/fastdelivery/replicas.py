@@ -67,7 +67,7 @@ class GroupReplicas(FastComponent):
         is_pending: Callable[[Peer], bool],
         on_replicated: Callable[[], None],
     ) -> None:
-        """Have an event kept for silent members, then call back."""
+        """Ask keepers to keep an event for silent members, then call back."""
         if not silent or not self._settings.backups:
             on_replicated()
             return
@@ -118,7 +118,7 @@ class GroupReplicas(FastComponent):
         self._requests.answer(contact.peer, number, RequestDone())
 
     def tick(self) -> None:
-        """Retry what keepers refused, drop expired replicas, and try to deliver the others."""
+        """Retry refused replications, drop expired replicas, and try to deliver the others."""
         now = self._outbox.now
         refused, self._refused = self._refused, []
         for replication, peer in refused:

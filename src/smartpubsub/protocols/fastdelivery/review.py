@@ -2,7 +2,7 @@
 
 A helper may drop an event and confirm it all the same. So a member that a helper serves asks the
 owner now and then for the recent events that it lacks; less and less often while none is missing.
-The owner knows since when a member wants what, so it names no event that is older than that.
+The owner knows since when a member wants each predicate, so it sends no older event.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from smartpubsub.protocols.runtime.randomness import jittered
 REVIEW_TIMER = "review"
 REVIEW_US_MIN = 5 * SECOND
 REVIEW_US_MAX = MINUTE
-"""How often a member asks: at first and while something is missing, and at least."""
+"""The interval of a member's questions: at first and while events are missing, and at most."""
 GRACE_US = SECOND
 """How long an event may be on its way before it counts as missed."""
 SLACK_US = SECOND
-"""How far the times may differ at which an event is published and delivered."""
+"""By how much the times at which an event is published and delivered may differ."""
 RECENT_US = 5 * MINUTE
 RECENT_BYTES_MAX = 32 << 20
 REVIEWED_BYTES_MAX = 256 << 10
@@ -105,7 +105,7 @@ class _GroupReview:
     """A group in which a helper serves this node."""
 
     since_us: int
-    """Up to when the owner has answered; before the first answer, since when to ask."""
+    """The time up to which the owner has answered for; at first, when reviews began."""
     interval_us: int = REVIEW_US_MIN
 
 
@@ -121,7 +121,7 @@ class GroupReviews(FastComponent):
         self._reviews: dict[GroupId, _GroupReview] = {}
 
     def begin(self, group: GroupId) -> None:
-        """A helper serves this node in a group."""
+        """Begin to review a group in which a helper serves this node."""
         if self._settings.has_reviews and group not in self._reviews:
             self._reviews[group] = _GroupReview(self._outbox.now)
             self._set_timer(group)
@@ -131,7 +131,7 @@ class GroupReviews(FastComponent):
         self._outbox.set_timer((REVIEW_TIMER, group), after_us)
 
     def on_timer(self, group: GroupId) -> None:
-        """Ask the owner what is missing."""
+        """Ask the owner for missing events."""
         review = self._reviews.get(group)
         if review is None:
             return
@@ -158,7 +158,7 @@ class GroupReviews(FastComponent):
             review.since_us = asked_us
 
     def _deliver(self, group: GroupId, event: Publication) -> bool:
-        """Deliver an event of the owner unless it has come meanwhile; whether it was missing."""
+        """Deliver an event unless it has arrived meanwhile; return whether it was missing."""
         is_of_group = group.owner == event.id.publisher and group.predicate.matches(event.predicate)
         if not is_of_group or not self._signatures.is_event_signed(event):
             self._outbox.reject("reviewed events")

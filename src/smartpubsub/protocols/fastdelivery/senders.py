@@ -1,7 +1,7 @@
-"""Who may send which message of FastDelivery, and when.
+"""Which peers may send which message of FastDelivery, and when.
 
-`FAST_RULES` has a rule for each message. `FastSenders` knows enough of the components to apply
-them; the protocol asks it before any component sees a message.
+`FAST_RULES` has a rule for each message. `FastSenders` knows the components that the rules refer
+to; the protocol asks it before any component sees a message.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _of(check: Callable[[FastSenders, Contact, Any], bool]) -> Callable[..., boo
     return lambda senders, contact, packet: check(senders, contact, packet.part)
 
 
-_ANYBODY: Rule[FastSenders, fast.Packet] = Rule("any node")
+_ANY_NODE: Rule[FastSenders, fast.Packet] = Rule("any node")
 _ASKED = Rule("the node that was asked under this number", FastSenders.has_asked)
 
 FAST_RULES: Mapping[type, Rule[FastSenders, fast.Packet]] = {
@@ -120,9 +120,9 @@ FAST_RULES: Mapping[type, Rule[FastSenders, fast.Packet]] = {
         "the publisher of the event",
         _of(lambda _, contact, part: part.event.id.publisher == contact.peer),
     ),
-    fast.Expect: _ANYBODY,
+    fast.Expect: _ANY_NODE,
     fast.Review: Rule("any node; only members get events"),
-    fast.Ping: _ANYBODY,
+    fast.Ping: _ANY_NODE,
     **dict.fromkeys(get_args(fast.Answer), _ASKED),
 }
 """By the kind of message."""

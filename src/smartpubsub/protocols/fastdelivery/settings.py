@@ -8,7 +8,7 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 
 ASKED_COUNT = 8
-"""If each of this many nodes hides groups with a probability of a half, at least one of them does
+"""If each of this many nodes hides groups with a probability of one half, at least one of them does
 not, in all but four of a thousand directories."""
 
 

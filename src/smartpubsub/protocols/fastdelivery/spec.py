@@ -95,7 +95,7 @@ def _contacts_in(part: Question | Answer) -> Iterator[Contact]:
 
 
 def _hottest_link_bytes(load: EventLoad) -> float:
-    """What a publisher sends that serves every node itself, and what it passes on as a helper."""
+    """The bytes that a publisher sends if it serves every node itself and relays as a helper."""
     return (load.nodes / load.publishers + load.capacity_max) * load.event_bytes
 
 

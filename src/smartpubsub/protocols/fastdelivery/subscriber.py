@@ -45,7 +45,7 @@ from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 
 HELPERS_MAX = 2
-"""The present helper of a member, and the one before it: it may still bring events."""
+"""The current helper of a member, and the previous one, which may still bring events."""
 GROUP_ENDED = "its owner has ended the group"
 VERSION_BITS = 28
 """The request versions of a later incarnation are higher than all those of earlier ones."""
@@ -122,7 +122,7 @@ class GroupMembership:
     is_answered: bool = False
     asked_us: int = 0
     waiting: list[Callable[[], None]] = field(default_factory=list)
-    """What to do when the owner has answered, or has not in time."""
+    """Callbacks for when the owner has answered, or has not in time."""
     helpers: dict[Peer, None] = field(default_factory=lambda: BoundedDict(HELPERS_MAX))
     """The helpers that the owner has named last."""
 
@@ -284,12 +284,12 @@ class GroupSubscriber(FastComponent):
             return
         membership.wanted[number] = predicate
         wanted.waiting[id] = None
-        self._tell(membership, partial(self._on_taken, wanted, membership))
+        self._tell(membership, partial(self._on_owner_done, wanted, membership))
 
     def _make_room(self) -> bool:
-        """Return whether there is room for a group; drop one that is being left if need be.
+        """Return whether there is room for a group; drop one that the node is leaving if need be.
 
-        Its owner, if it was not told, learns that from the answer to its next event.
+        If its owner does not know yet, it learns that from the answer to its next event.
         """
         if len(self._memberships) < self._settings.group_count_max:
             return True
@@ -321,7 +321,7 @@ class GroupSubscriber(FastComponent):
             self._conclude(wanted)
 
     def _tell(self, membership: GroupMembership, then: Callable[[], None] | None = None) -> None:
-        """Tell an owner everything that this node wants of its group."""
+        """Send an owner all predicates that this node wants of its group."""
         if then is not None:
             membership.waiting.append(then)
             membership.version = self._next_version()
@@ -376,10 +376,10 @@ class GroupSubscriber(FastComponent):
         for then in waiting:
             then()
 
-    def _on_taken(self, wanted: GroupSubscription, membership: GroupMembership) -> None:
+    def _on_owner_done(self, wanted: GroupSubscription, membership: GroupMembership) -> None:
         has_ended = wanted.progress is Progress.ENDED
         if wanted.group is not None and not membership.is_answered and not has_ended:
-            membership.waiting.append(partial(self._on_taken, wanted, membership))
+            membership.waiting.append(partial(self._on_owner_done, wanted, membership))
             return
         wanted.waiting.pop(membership.id, None)
         self._conclude(wanted)
