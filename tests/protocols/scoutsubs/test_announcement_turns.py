@@ -13,8 +13,8 @@ from smartpubsub.protocols.scoutsubs.announcement_turns import (
     BATCH_US,
     FILTERS_AS_ONE,
     RATE,
+    STEP,
 )
-from smartpubsub.protocols.scoutsubs.filter_steps import STEP
 from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, Elsewhere
 from smartpubsub.protocols.scoutsubs.overlaps import TREES_TOLD_MAX
 from smartpubsub.protocols.scoutsubs.replicas import TableReplicas

@@ -11,12 +11,12 @@ explains the protocol and has a table of the components. Where to look:
 - Down the tree: `dissemination` of events in flight (`flight`), `offers` of an event that another
   tree brings (`recent_events`), `local_delivery`.
 - The tree: this node's place (`membership`, `proximity`), after a restart too (`recovery`).
-- Filters: own `subscriptions`, `filters` on their way up (`filter_table`, `announcement_turns`,
-  `filter_steps`), `overlaps` with other trees, the `epochs` and names (`shard_names`) of shards.
+- Filters: own `subscriptions`, `filters` on their way up (`filter_table`, `announcement_turns`),
+  `overlaps` with other trees, the `epochs` and names (`shard_names`) of shards.
 - Copies elsewhere: `replication` of this node's tables, `replicas` of other nodes' tables and
   events. What survives a crash: `persistence`.
 - The past: `history`, `replay`.
 - Nodes that lie: `audit`, `audit_keeper`, `keepers`, `placement`, `convictions`, `attestation`.
-- Messages: `messages`, `fragments`, `ranges`; who may send them (`senders`); `timeouts`.
+- Messages: `messages`, `fragments`, `ranges`; which peers may send them (`senders`); `timeouts`.
 - Towards the outside: `spec`, `settings`, `inspection`.
 """

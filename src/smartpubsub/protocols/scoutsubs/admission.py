@@ -72,10 +72,10 @@ class Admission:
         """Publishers and attributes of events that were admitted here."""
         self._recent: dict[str, deque[tuple[Raise, int]]] = {}
         """The last events that were admitted here, and when they were published; another
-        rendezvous may have to have them too."""
+        rendezvous may need them too."""
         self._early: Reorder[EventKey, Raise] = Reorder(self._go_on_with)
         self._overdue: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
-        """Predecessors that did not come in time, and are not awaited again."""
+        """Predecessors that did not arrive in time; no event waits for them again."""
 
     def __len__(self) -> int:
         return len(self._early)
@@ -83,7 +83,7 @@ class Admission:
     # --- admission ---
 
     def admit(self, part: Raise, came_from: Peer | None) -> Peer | None:
-        """Admit an event, or send it on to its shard; return the next hop if it goes on."""
+        """Admit an event, or send it on to its shard; return the next hop in that case."""
         forwarded = self._forwarded(part)
         if forwarded is not None:
             return self._forwarding.forward(forwarded, came_from)
@@ -91,7 +91,7 @@ class Admission:
         return None
 
     def _forwarded(self, part: Raise) -> Raise | None:
-        """The event as it goes on to another shard; None if it is to be admitted here."""
+        """The message for another shard; None if this node admits the event."""
         if not self._shards.may_forward(part.attribute):
             return None
         key, before = _key_of(part), _key_before(part)
@@ -178,7 +178,7 @@ class Admission:
         before = _key_before(part)
         if before in self._admitted or before in self._overdue:
             return False
-        # An earlier rendezvous may have admitted it, and this node have kept it.
+        # An earlier rendezvous may have admitted it while this node kept a replica.
         return not self._replicas.was_completed(before)
 
     def _has_room_to_wait(self) -> bool:
@@ -218,7 +218,7 @@ class Admission:
             self._early.pass_on(before)
 
     def _go_on_with(self, part: Raise) -> None:
-        """Admit an event that has waited; if it is not admitted, its successors follow anyway."""
+        """Admit an event that has waited; its successors follow even if it is refused."""
         self._overdue.add(_key_before(part), self._outbox.now)
         self._forwarding.forward(part, None)
 
@@ -251,8 +251,8 @@ class Admission:
     def hand_over(self, attribute: str) -> None:
         """Hand the events of this node to the rendezvous that has taken its place.
 
-        The other one may have been the rendezvous all the time and know other subscribers. So it
-        also gets events that are confirmed here; subscribers deliver an event once.
+        The other node may have been a rendezvous all the time, with other subscribers. So it also
+        gets events that are confirmed here; subscribers deliver an event once.
         """
         oldest = self._outbox.now - 2 * self._settings.renew_us
         for part, began_us in self._recent.pop(attribute, ()):
@@ -270,8 +270,7 @@ class Admission:
     def send_recent_to(self, attribute: str, peer: Peer, root_ms: int) -> None:
         """Send a child the events that were admitted here while it was a rendezvous itself.
 
-        Before that, events may have been admitted here while the nodes below the child were below
-        this node.
+        Older events have reached the nodes below the child through this node.
         """
         oldest = self._began_us(root_ms) - self._settings.timeout_us_max
         for part, began_us in list(self._recent.get(attribute, ())):
@@ -279,7 +278,7 @@ class Admission:
                 self._custody.send_late(attribute, part.event, part.hops, began_us, peer)
 
     def forget(self, attribute: str) -> None:
-        """The node leaves a tree."""
+        """Forget a tree that the node leaves."""
         self._recent.pop(attribute, None)
 
     # --- events that are kept for other rendezvous ---
@@ -293,7 +292,7 @@ class Admission:
                 self.take_over(record.attribute, (record,))
 
     def check_replicas(self) -> None:
-        """Drop kept events that are too old, and find a rendezvous for those without one."""
+        """Drop replicas that are too old, and find a rendezvous for those without one."""
         oldest = self._outbox.now - 2 * self._settings.renew_us
         for key, kept in list(self._replicas.kept.items()):
             if kept.began_us < oldest:

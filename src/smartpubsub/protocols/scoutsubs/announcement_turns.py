@@ -1,10 +1,14 @@
-"""How much work the announcements of one peer may cause at a time, and in a second.
+"""How much work the announcements of one peer may cause at a time, and per second.
 
 An announcement causes work beyond its own handling: a lookup for a new tree, questions to
 neighbours, copies for replicas, an announcement to the parent. Other peers answer all of that, and
 their messages of other kinds wait behind the answers. So a node puts only a few announcements of a
-peer in force at a time, and only so many in a second. The others wait here, and are handled later
-in that peer's turn.
+peer in force at a time, and limits their number per second. The others wait here until that peer's
+turn.
+
+A long announcement enters its table a few filters at a time, because ten thousand filters would
+hold up everything else on the node for half a second. Until the last of them is in the table, the
+child is `ENTERING`: if the rest never comes, a later announcement has to be whole.
 """
 
 from __future__ import annotations
@@ -14,30 +18,59 @@ from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.runtime.pace import Pace, Rate
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
+from smartpubsub.protocols.scoutsubs.filter_table import FilterTable, ScoutChild
 from smartpubsub.protocols.scoutsubs.messages import Announce
 from smartpubsub.seam import Peer
 
 TIMER = "announcements"
 AT_ONCE_MAX = 16
-"""Announcements of one peer that are being put in force."""
+"""How many announcements of one peer a node puts in force at a time."""
 AT_ONCE_MIN = 2
 QUICK_US = SECOND // 4
-"""Where that usually takes longer, the nodes around are busy, and there are fewer at a time."""
+"""If putting one in force usually takes longer, other nodes are busy, and fewer go at a time."""
 RATE = Rate(per_second=50, burst=32)
-"""Of the announcements of one peer that are handled."""
+"""How many announcements of one peer a node handles."""
 BATCH_US = SECOND // 4
-"""A peer that is beyond its rate has its announcements handled together, so often: the copies and
-announcements that follow from several cost the nodes around little more than those of one."""
+"""The interval at which a node handles the announcements of a peer beyond its rate. It handles them
+together: the copies and announcements that follow from several cost little more than from one."""
 CHANGES_AS_ONE = 32
-"""Each so many filters that are added or removed cost one more announcement."""
+"""An announcement costs one more for each so many filters that it adds or removes."""
 FILTERS_AS_ONE = 128
-"""Each so many filters of the child cost one more: a node stores and replicates a child whole."""
+"""It costs one more for each so many filters of the child, which is stored and replicated whole."""
 UNDER_WAY_US_MAX = 10 * SECOND
 """After this time another one may begin: nodes that do not answer must not stop the peer."""
 HELD_FILTERS_MAX = 20_000
-"""Filters in the announcements of one peer that wait, each with one more for its attribute."""
+"""How many filters may wait in announcements of one peer; each announcement counts for one more."""
+STEP = 256
+"""How many filters of a long announcement enter the table at a time: some milliseconds of work."""
+
+
+@dataclass(slots=True, eq=False)
+class LongAnnouncement:
+    """An announcement of a child that is on its way into a table."""
+
+    contact: Contact
+    part: Announce
+    child: ScoutChild
+    removed: list[Predicate]
+    done: int = 0
+    """How many of the filters were added or removed."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all filters are in the table."""
+        return self.done >= len(self.part.added) + len(self.removed)
+
+    def step(self, table: FilterTable) -> None:
+        """Add the next filters; after the last of them, remove the next."""
+        added = self.part.added[self.done : self.done + STEP]
+        first = max(0, self.done - len(self.part.added))
+        removed = [] if added else self.removed[first : first + STEP]
+        table.change_child(self.child, added, removed)
+        self.done += len(added) + len(removed)
 
 
 @dataclass(slots=True)
@@ -60,7 +93,7 @@ def _filters_in(part: Announce) -> int:
 class AnnouncementTurns:
     """The announcements of each peer that are being put in force, and those that wait.
 
-    `filter_count` tells how many filters a peer has in a tree.
+    `filter_count` returns how many filters a peer has in a tree.
     """
 
     def __init__(self, outbox: ScoutOutbox, filter_count: Callable[[Peer, str], int]) -> None:
@@ -88,13 +121,13 @@ class AnnouncementTurns:
         return False
 
     def begin(self, peer: Peer, attribute: str) -> None:
-        """An announcement is handled, and not in force yet."""
+        """Note that an announcement was handled, and is not in force yet."""
         work = self._work_of(peer)
         work.under_way.pop(attribute, None)
         work.under_way[attribute] = self._outbox.now
 
     def end(self, peer: Peer, attribute: str) -> None:
-        """An announcement is in force."""
+        """Note that an announcement is in force."""
         work = self._work.get(peer)
         began_us = None if work is None else work.under_way.pop(attribute, None)
         if work is None or began_us is None:
@@ -104,7 +137,7 @@ class AnnouncementTurns:
             self._go_on_when_there_is_room(peer, work)
 
     def set_busy(self, peer: Peer, *, is_busy: bool) -> None:
-        """While a long announcement of a peer is handled, its others wait."""
+        """Make other announcements of a peer wait while a long one is handled."""
         self._work_of(peer).is_busy = is_busy
 
     def is_busy(self, peer: Peer) -> bool:
@@ -113,7 +146,7 @@ class AnnouncementTurns:
         return work is not None and work.is_busy
 
     def go_on(self, peer: Peer) -> None:
-        """Go on with the peer's work in its next turn."""
+        """Continue the peer's work in its next turn."""
         self._outbox.set_timer((TIMER, peer), 0, peer)
 
     def take(self, peer: Peer) -> tuple[Contact, Announce] | None:
@@ -134,7 +167,7 @@ class AnnouncementTurns:
         return contact, part
 
     def tick(self) -> None:
-        """Forget the peers of which nothing waits and that have not used up their rate."""
+        """Forget peers without waiting announcements that have not used up their rate."""
         for peer, work in list(self._work.items()):
             self._has_room(work)
             is_idle = not work.under_way and not work.held and not work.is_busy
@@ -142,7 +175,7 @@ class AnnouncementTurns:
                 del self._work[peer]
 
     def forget(self, peer: Peer) -> None:
-        """Drop what waits: the peer has disconnected, and announces it again if it comes back."""
+        """Drop the announcements of a peer that has disconnected; it repeats them if it returns."""
         work = self._work.get(peer)
         if work is not None:
             self._work[peer] = _Work(work.pace)

@@ -1,4 +1,4 @@
-"""The events of each publisher in the order of arrival, for those that make room."""
+"""The events of each publisher in the order of arrival, to evict the oldest."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from smartpubsub.seam import Peer
 class ArrivalOrder:
     """Finds the oldest event of a publisher among all that a component keeps.
 
-    Most nodes always have room, so the order is written down when it is first asked for.
+    Most nodes always have room, so the order is built when it is first needed.
     """
 
     def __init__(self, kept: Callable[[], Iterable[EventKey]]) -> None:
-        """`kept` gives the events in the order of arrival."""
+        """`kept` returns the events in the order of arrival."""
         self._kept = kept
         self._of_publisher: dict[Peer, OrderedDict[EventKey, None]] | None = None
 
     def add(self, key: EventKey) -> None:
-        """An event has come."""
+        """Add an event that has arrived."""
         if self._of_publisher is not None:
             self._of_publisher.setdefault(key[0].publisher, OrderedDict())[key] = None
 
     def drop(self, key: EventKey) -> None:
-        """An event is no longer kept."""
+        """Remove an event that is no longer kept."""
         if self._of_publisher is not None:
             keys = self._of_publisher[key[0].publisher]
             del keys[key]

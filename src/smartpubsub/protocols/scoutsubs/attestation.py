@@ -1,8 +1,8 @@
 """Evidence that nodes keep an event, which the publisher collects and can show to any node.
 
-The connection authenticates the sender of every message, so only what leaves it is signed: the
-statement of a rendezvous or a replica that it keeps an event. The statements that a node sends at
-one time have one signature together.
+The connection authenticates the sender of every message, so a node signs only statements that third
+nodes have to verify: that a rendezvous, a replica or a keeper keeps an event. The statements that a
+node sends at one time share one signature.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEPT = b"smartpubsub-kept:"
 _ANSWERED = b"smartpubsub-answered:"
 _ASKED = b"smartpubsub-asked:"
 _PROVED_COUNT_MAX = 64
-"""Statements about several events that a node remembers to have verified."""
+"""How many verified statements about several events a node remembers."""
 
 
 def held_bytes(id: EventId, attribute: str, more: int = 0) -> bytes:
@@ -48,7 +48,7 @@ def held_bytes(id: EventId, attribute: str, more: int = 0) -> bytes:
 
 
 def held_claim(id: EventId, attribute: str, evidence: bytes) -> tuple[bytes, bytes] | None:
-    """The statement that evidence is for, and what the signer has made; None if not this event's.
+    """The statement that evidence is for, and the evidence as signed; None if for another event.
 
     The evidence may be for several events.
     """
@@ -63,7 +63,7 @@ def kept_bytes(id: EventId, attribute: str, incarnation: int, place: int) -> byt
 
 
 def question_hash(attribute: str, filters: Iterable[Predicate], had: Sequence[int]) -> bytes:
-    """What an answer to an audit is about."""
+    """A hash of the question of an audit, which its signed answer contains."""
     asked = b"".join([framed(str(wanted).encode()) for wanted in filters])
     content = framed(attribute.encode()) + framed(asked) + pack(f">{len(had)}Q", *had)
     return sha256(_ASKED + content).digest()
@@ -72,7 +72,7 @@ def question_hash(attribute: str, filters: Iterable[Predicate], had: Sequence[in
 def answer_bytes(
     question: bytes, incarnation: int, first: int, last: int, missed: Sequence[int]
 ) -> bytes:
-    """The statement of a keeper which events at some places a question asks for."""
+    """The statement of a keeper which of its events, at some places, a question asks for."""
     return _ANSWERED + question + pack(f">QQQ{len(missed)}Q", incarnation, first, last, *missed)
 
 
@@ -84,7 +84,7 @@ class Attestation:
         self._proved: BoundedDict[tuple[Peer, str, bytes], EventRange] = BoundedDict(
             _PROVED_COUNT_MAX
         )
-        """By peer, attribute and evidence: the events of valid statements of late."""
+        """By peer, attribute and evidence: the events of recent valid statements."""
 
     def sign(self, queues: Iterable[list[Part]]) -> None:
         """Sign all statements in queues of messages."""
@@ -103,9 +103,9 @@ class Attestation:
             queue[place] = queue[place]._replace(evidence=evidence)  # type: ignore[call-arg]
 
     def verified(self, part: Part, sender: Peer) -> Part | None:
-        """Return a message, or None if it is a statement without valid evidence of the sender.
+        """Return a message without invalid evidence of other nodes.
 
-        Invalid evidence of other nodes in it is left out.
+        Return None if it is a statement without valid evidence of its sender.
         """
         if type(part) not in STATEMENTS or not _is_statement(part):
             return part
@@ -162,8 +162,8 @@ def _statement(part: Part) -> bytes:
 class ScoutOutbox(Outbox[Part]):
     """The outbox of ScoutSubs: signs statements and bundles messages.
 
-    Messages of a node to itself go through it as well, so that their statements are signed together
-    with others; `on_own` takes them.
+    Messages of a node to itself go through it too, so that their statements are signed together
+    with others; `on_own` receives them.
     """
 
     def __init__(

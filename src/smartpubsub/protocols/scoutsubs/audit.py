@@ -1,10 +1,10 @@
-"""Audits: subscribers notice events that the tree has not brought, and get them.
+"""Audits: subscribers notice events that the tree has not brought, and get them from keepers.
 
-A node on the way down a tree may drop an event and confirm it all the same. So an event is also
-kept, for some minutes, by the keepers of its attribute (`keepers.py`), whichever shard carries it.
-The rendezvous and its replicas have it anyway; its publisher sends it to the others. A subscriber
-looks the keepers up by itself and asks some of them now and then for the events that they have had
-for it, except those that it has. While nothing is missing it asks less and less often.
+A node on the way down a tree may drop an event and confirm it all the same. So the keepers of an
+attribute (`keepers.py`) keep its events for some minutes, whichever shard carries them. The
+rendezvous and its replicas have an event anyway; its publisher sends it to the other keepers. A
+subscriber looks the keepers up itself, and asks some of them now and then for matching events that
+it does not have. While none is missing, it asks less and less often.
 
 A keeper that lies can only withhold events: publishers sign them. So one honest keeper is enough.
 """
@@ -25,6 +25,7 @@ from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import Delivery
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
+from smartpubsub.protocols.runtime.randomness import jittered
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox, question_hash
 from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_US, AuditKeeper
 from smartpubsub.protocols.scoutsubs.convictions import Convictions
@@ -42,28 +43,28 @@ from smartpubsub.protocols.scoutsubs.timeouts import MS, ResponseTimes
 from smartpubsub.seam import Peer
 
 SLACK_US = SECOND
-"""How far the times may differ at which an event comes to keepers and to subscribers."""
+"""By how much the times at which an event reaches keepers and subscribers may differ."""
 FILTERS_MAX = 100
 """A node with more filters in a tree asks for all events of the tree."""
 LEFT_OUT_MAX = 3
-"""Where links seem to be full, this many audits in a row are left out. With the next one they take
-less than the time for which keepers keep an event."""
+"""While links seem to be full, a node leaves out at most this many audits in a row. Up to the next
+one, less time passes than keepers keep an event."""
 BROUGHT_MAX = 1_000
 LATE_MAX = 20
 EARLY_MAX = 1_000
 ACCUSED_US = 10 * SECOND
-"""A keeper is accused at most once in this time."""
+"""A node accuses a keeper at most once in this time."""
 BLAMED_TURNS = 4
-"""One audit in so many may ask keepers that are blamed for events they have left out."""
+"""Only one audit in this many may ask keepers that are blamed for leaving events out."""
 HOPS = 4
-"""An event takes about so many hops, up and down, to a subscriber."""
+"""About how many hops an event takes, up and down, to a subscriber."""
 PUBLISHERS_MAX = 100
 TREES_MAX = 1_000
 """A node audits at most this many trees."""
 
 
 class _Question(NamedTuple):
-    """A question to a keeper: when it was asked, and which times it is about."""
+    """A question to a keeper: when it was asked, and for events of which times."""
 
     number: int
     asked_us: int
@@ -73,26 +74,26 @@ class _Question(NamedTuple):
     had: tuple[int, ...]
 
 
-class _Came(NamedTuple):
-    """When an event came to a keeper: not before a time, and not after another.
+class _KeeperArrival(NamedTuple):
+    """The earliest and the latest time at which an event can have reached a keeper.
 
-    It tells how long ago that was when it answers, between the question and the answer.
+    The keeper says how long ago that was when it answered, some time after the question.
     """
 
     first_us: int
     last_us: int
 
 
-class _Early(NamedTuple):
+class _EarlyEvent(NamedTuple):
     """An event that a keeper has named and that the tree may still bring."""
 
     missed: Missed
-    came: _Came
+    came: _KeeperArrival
     due_us: int
     """When it counts as missed."""
 
 
-class _Got(NamedTuple):
+class _ReceivedEvent(NamedTuple):
     """An event that the tree or an audit has brought, and when."""
 
     id: EventId
@@ -101,10 +102,10 @@ class _Got(NamedTuple):
     """Whether it is newer than the subscriptions that it matches."""
 
 
-class _Took(NamedTuple):
-    """By how much the events of a publisher came later than they were created.
+class _Delays(NamedTuple):
+    """The delays from the creation of a publisher's events to their arrival.
 
-    The times are by two clocks, which may differ.
+    They compare two clocks, which may differ.
     """
 
     least_us: int
@@ -118,35 +119,35 @@ class _AuditedTree:
     interval_us: int
     since_us: dict[int, int] = field(default_factory=dict)
     """By subscription: since when it is in force."""
-    got: deque[_Got] = field(default_factory=deque)
+    got: deque[_ReceivedEvent] = field(default_factory=deque)
     """The recent events."""
     asked: dict[Peer, _Question] = field(default_factory=dict)
     """The questions that keepers have not answered."""
     answered_us: dict[Peer, int] = field(default_factory=dict)
-    """Up to when each keeper has named all events that came to it."""
+    """The time up to which each keeper has named all events that have reached it."""
     own_until_us: int = 0
-    """Up to when this node has looked at the events that it keeps itself."""
+    """The time up to which this node has looked through the events that it keeps itself."""
     turn: int = 0
     """How many audits there were."""
     is_alerted: bool = False
     """Whether something was missing at the last audit."""
     left_out: int = 0
-    """How many audits in a row did not take place since links seemed to be full."""
+    """How many audits in a row this node has left out because links seemed to be full."""
     has_answer: bool = False
     """Whether a keeper has answered since the last audit; if none has, links may be full."""
     grace_us: int = 0
     """How long the tree has to bring an event, if more than usual."""
-    took: BoundedDict[Peer, _Took] = field(default_factory=lambda: BoundedDict(PUBLISHERS_MAX))
+    delays: BoundedDict[Peer, _Delays] = field(default_factory=lambda: BoundedDict(PUBLISHERS_MAX))
     """By publisher."""
     late_us: int = 0
     """How much longer some recent events took than others of their publisher."""
     brought: BoundedDict[EventId, Peer] = field(default_factory=lambda: BoundedDict(BROUGHT_MAX))
-    """Events that audits have brought and the tree has not, and who is blamed; empty for nobody."""
+    """Events that audits have brought and the tree has not, and the blamed peer; empty for none."""
     answers: dict[Peer, tuple[SignedAnswer, _Question]] = field(default_factory=dict)
     """The last answer of each keeper; without evidence if it is not signed."""
-    early: dict[EventId, _Early] = field(default_factory=dict)
+    early: dict[EventId, _EarlyEvent] = field(default_factory=dict)
     late: deque[tuple[Publication, int]] = field(default_factory=lambda: deque(maxlen=LATE_MAX))
-    """The last events that audits have brought, and when they came to a keeper."""
+    """The last events that audits have brought, and when they reached a keeper."""
     accused_us: dict[Peer, int] = field(default_factory=dict)
     """When each keeper was last accused."""
 
@@ -180,7 +181,7 @@ class Auditor:
     # --- what to audit ---
 
     def on_in_force(self, number: int, tree: str) -> None:
-        """A subscription is in force in a tree, or has ended."""
+        """Audit the tree of a subscription that is in force there, unless it has ended."""
         table = self._filters.tables.get(tree)
         if table is None or number not in table.own or not self._settings.has_audits:
             return
@@ -196,11 +197,11 @@ class Auditor:
         audited.since_us.setdefault(number, self._outbox.now)
 
     def on_event(self, event: Publication, tree: str) -> None:
-        """The tree has brought an event."""
+        """Note an event that the tree has brought."""
         audited, id = self._trees.get(base_name(tree)), event.id
         if audited is None:
             return
-        audited.got.append(_Got(id, self._outbox.now))
+        audited.got.append(_ReceivedEvent(id, self._outbox.now))
         if event.created_us:
             self._measure(audited, event)
         if id in audited.brought:  # It was not lost: links are slow, and audits fill them further.
@@ -216,11 +217,11 @@ class Auditor:
 
         Clocks may differ, so only the differences of times by the same clocks count.
         """
-        took_us, publisher = self._outbox.now - event.created_us, event.id.publisher
-        before = audited.took.get(publisher)
-        least_us = took_us if before is None else min(took_us, before.least_us)
-        audited.took[publisher] = _Took(least_us, took_us)
-        audited.late_us = max(took_us - least_us, audited.late_us * 7 // 8)
+        delay_us, publisher = self._outbox.now - event.created_us, event.id.publisher
+        before = audited.delays.get(publisher)
+        least_us = delay_us if before is None else min(delay_us, before.least_us)
+        audited.delays[publisher] = _Delays(least_us, delay_us)
+        audited.late_us = max(delay_us - least_us, audited.late_us * 7 // 8)
 
     def _grace_us(self, audited: _AuditedTree) -> int:
         settings = self._settings
@@ -230,15 +231,12 @@ class Auditor:
     # --- questions ---
 
     def _set_timer(self, tree: str, audited: _AuditedTree) -> None:
-        """Set the next audit, a little off the interval, so that nodes do not ask all at once."""
-        least_us = max(
-            audited.interval_us, min(4 * self._times.timeout_us, self._settings.audit_us_max)
-        )
-        after_us = least_us * self._rng.randint(80, 120) // 100
+        least_us = min(4 * self._times.timeout_us, self._settings.audit_us_max)
+        after_us = jittered(max(audited.interval_us, least_us), self._rng)
         self._outbox.set_timer(("audit", tree), after_us)
 
     def on_timer(self, tree: str) -> None:
-        """Ask some keepers of a tree, each after the others have had their turn."""
+        """Ask some keepers of a tree, in turn."""
         audited = self._trees.get(tree)
         if audited is None:
             return
@@ -250,7 +248,7 @@ class Auditor:
             del self._trees[tree]
             return
         self._look_at_own(tree, audited)
-        # Without most keepers, an audit shows little: they are looked up again at once.
+        # Without most keepers, an audit shows little, so the node looks them up again at once.
         is_full = self._are_links_full(audited)
         keepers = [] if is_full else self._keepers(tree, audited)
         audited.has_answer = not keepers
@@ -265,10 +263,10 @@ class Auditor:
         self._set_timer(tree, audited)
 
     def _are_links_full(self, audited: _AuditedTree) -> bool:
-        """Whether an audit would only fill links further; after some time it is tried anyway.
+        """Whether an audit would only fill links further; False after some audits were left out.
 
-        Nodes that answer late make links seem full, so a subscriber that relies on no single node
-        does not leave audits out.
+        Lying nodes can answer late to make links seem full, so a subscriber that relies on no
+        single node leaves no audits out.
         """
         if self._settings.keeper_quorum:
             return False
@@ -278,7 +276,7 @@ class Auditor:
 
     def _keepers(self, tree: str, audited: _AuditedTree) -> list[Peer]:
         if audited.asked or self._lookup.are_few(tree):
-            # Others may have taken the place of those that do not answer, or may be back.
+            # Other keepers may have replaced those that do not answer, or may be back.
             self._lookup.look_up(tree)
         else:
             self._lookup.prepare(tree)
@@ -305,7 +303,7 @@ class Auditor:
         return chosen
 
     def _look_at_own(self, tree: str, audited: _AuditedTree) -> None:
-        """Deliver what the tree has not brought of the events that this node keeps itself."""
+        """Deliver events that this node keeps as a keeper and that the tree has not brought."""
         since_us = max(audited.own_until_us, min(audited.since_us.values()))
         part, until_us = self._question(tree, audited, since_us)
         audited.own_until_us = until_us
@@ -320,10 +318,10 @@ class Auditor:
         self._outbox.queue(peer, part)
 
     def _question(self, tree: str, audited: _AuditedTree, since_us: int) -> tuple[Audit, int]:
-        """A question about the events since a time, and up to when the answer is whole.
+        """A question for the events since a time, and the time up to which it covers them.
 
-        Audits that must be quick ask for the latest events too. The others leave them to the next
-        audit, because most of them are on their way, and would fill slow links twice.
+        Quick audits (`keeper_quorum`) ask for the latest events too. Others leave these to the next
+        audit, because most of them are on their way and would fill slow links twice.
         """
         now, grace_us = self._outbox.now, self._grace_us(audited)
         unasked_us = 0 if self._settings.keeper_quorum else grace_us
@@ -357,7 +355,7 @@ class Auditor:
         return asked is not None and asked.number == part.number
 
     def on_audited(self, peer: Peer, part: Audited) -> None:
-        """A keeper tells what this node has missed: deliver it, and ask again soon."""
+        """Deliver the missed events that a keeper names, and ask again soon."""
         tree, audited = part.attribute, self._trees[part.attribute]
         question = audited.asked.pop(peer)
         audited.has_answer = True
@@ -374,10 +372,10 @@ class Auditor:
         is_lost = False
         for one in sorted(missed, key=lambda one: place_of(one.event)):
             age_us = one.age_ms * MS
-            came = _Came(asked_us - age_us, self._outbox.now - age_us)
+            came = _KeeperArrival(asked_us - age_us, self._outbox.now - age_us)
             due_us = came.first_us + grace_us
             if due_us > self._outbox.now and len(audited.early) < EARLY_MAX:
-                audited.early.setdefault(one.event.id, _Early(one, came, due_us))
+                audited.early.setdefault(one.event.id, _EarlyEvent(one, came, due_us))
             else:
                 is_lost |= self._deliver(tree, audited, one.event, came)
         self._await_early(tree, audited)
@@ -407,8 +405,10 @@ class Auditor:
         audited.interval_us = self._settings.audit_us_min
         self._set_timer(tree, audited)
 
-    def _deliver(self, tree: str, audited: _AuditedTree, event: Publication, came: _Came) -> bool:
-        """Deliver an event unless it has come meanwhile; return whether it was missing."""
+    def _deliver(
+        self, tree: str, audited: _AuditedTree, event: Publication, came: _KeeperArrival
+    ) -> bool:
+        """Deliver an event unless it has arrived meanwhile; return whether it was missing."""
         key, now = (event.id, tree), self._outbox.now
         table = self._filters.tables.get(tree)
         if table is None or event.id in audited.brought or self._dissemination.has_spread(key):
@@ -425,7 +425,7 @@ class Auditor:
             for number in table.interested(event.predicate).own
             if self._is_after(audited, number, event, came)
         )
-        audited.got.append(_Got(event.id, now, bool(numbers)))
+        audited.got.append(_ReceivedEvent(event.id, now, bool(numbers)))
         if not numbers or not self._delivery.deliver_early(Delivery(event, numbers, 0)):
             return False
         audited.brought[event.id] = self._blame_parent(tree)
@@ -435,9 +435,9 @@ class Auditor:
         return True
 
     def _blame_parent(self, tree: str) -> Peer:
-        """Blame the parent for an event that has not come; who that is, empty for nobody.
+        """Blame the parent for an event that has not arrived; return the parent, empty for none.
 
-        An attribute with shards has several parents, and any of them may have dropped it.
+        In an attribute with shards, any of several parents may have dropped it.
         """
         parent = self._membership.parent(tree)
         if parent is None or is_split(self._filters.epochs.of(tree)):
@@ -471,7 +471,7 @@ class Auditor:
         event: Publication,
         came_us: int,
     ) -> None:
-        """Blame a keeper whose answer lacks an event that should have come to it.
+        """Blame a keeper whose answer lacks an event that should have reached it.
 
         If it has signed the answer, accuse it too.
         """
@@ -488,24 +488,25 @@ class Auditor:
                 self._convictions.accuse(event.id, answer)
 
     def _is_old(self, audited: _AuditedTree, event: Publication) -> bool:
-        """Whether an event is older than what keepers keep, so that it may have been forgotten.
+        """Whether an event is older than keepers keep events, so it may be a forgotten one.
 
-        The clocks of this node and of the publisher may differ by any time. What the tree has
-        brought shows by how much: events of this publisher, or else those of others.
+        The clocks of this node and of the publisher may differ by any time. The delays of events
+        that the tree has brought show by how much: of this publisher, or else of others.
         """
         if not event.created_us:
             return False
-        differ_us = _took_usually(audited, event.id.publisher).last_us
+        differ_us = _usual_delays(audited, event.id.publisher).last_us
         return self._outbox.now - event.created_us - differ_us > KEPT_US + SKEW_US_MAX
 
     def _is_after(
-        self, audited: _AuditedTree, number: int, event: Publication, came: _Came
+        self, audited: _AuditedTree, number: int, event: Publication, came: _KeeperArrival
     ) -> bool:
         """Whether an event was published after a subscription was in force.
 
-        Keepers get an event a little after it is published. So one that came to them about that
-        time may be older, and must not come after later events of its publisher, unless an earlier
-        one has come too, or its time of creation shows that it is not older.
+        An event reaches keepers a little after it is published. So one that reached them when the
+        subscription came into force may be older. It must not be delivered after later events of
+        its publisher, unless an earlier one was delivered too, or its time of creation shows that
+        it is not older.
         """
         id = event.id
         since_us = audited.since_us.get(number)
@@ -525,9 +526,9 @@ class Auditor:
             return True
         if not event.created_us:
             return False
-        # The tree would have brought it at this time, or a little later. How long the tree took for
-        # the fastest event is not known, because clocks may differ: a few hops.
-        least_us = _took_usually(audited, id.publisher).least_us
+        # The tree would have brought it at this time, or a little later. The delay of the fastest
+        # event is unknown, because clocks may differ; it is about that of a few hops.
+        least_us = _usual_delays(audited, id.publisher).least_us
         hops_us = HOPS * self._times.usual_us // 2 or slack_us
         return event.created_us + least_us >= since_us + min(audited.late_us, hops_us, slack_us)
 
@@ -541,20 +542,20 @@ class Auditor:
             assert settings.audit_us_min <= audited.interval_us <= settings.audit_us_max
 
 
-def _took_usually(audited: _AuditedTree, publisher: Peer) -> _Took:
-    """How long the events of a publisher take by the tree, or else those of most others.
+def _usual_delays(audited: _AuditedTree, publisher: Peer) -> _Delays:
+    """The delays of a publisher's events, or else the median of other publishers.
 
-    If the tree has brought none at all, clocks count as right.
+    If the tree has brought no event, assume that clocks agree.
     """
-    took = audited.took.get(publisher)
-    if took is not None:
-        return took
-    others = sorted(audited.took.values())
-    return others[len(others) // 2] if others else _Took(0, 0)
+    delays = audited.delays.get(publisher)
+    if delays is not None:
+        return delays
+    others = sorted(audited.delays.values())
+    return others[len(others) // 2] if others else _Delays(0, 0)
 
 
 def _in_turn(bands: list[list[Peer]], turn: int, count: int) -> list[Peer]:
-    """So many keepers, as many of each band, each after the others of its band had their turn."""
+    """A number of keepers, as many of each band, round robin within each band."""
     if not bands:
         return []
     each = -(-count // len(bands))

@@ -10,7 +10,7 @@ from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.scoutsubs.arrival_order import ArrivalOrder
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox, question_hash
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey, digest_of_id
-from smartpubsub.protocols.scoutsubs.history import MEMORY_BYTES
+from smartpubsub.protocols.scoutsubs.history import first_page, memory_bytes
 from smartpubsub.protocols.scoutsubs.messages import (
     Audit,
     Audited,
@@ -31,7 +31,7 @@ KEPT_BYTES_MAX = 32 << 20
 
 
 class _KeptForAudits(NamedTuple):
-    """An event and its place among all that came: when it came, or a little later."""
+    """An event and its place: the time of its arrival, or a little later."""
 
     event: Publication
     digest: int
@@ -41,11 +41,12 @@ class _KeptForAudits(NamedTuple):
 class AuditKeeper:
     """The recent events that this node keeps for the audits of subscribers.
 
-    Where there is no room, the oldest event of the publisher that has most makes room. A node that
-    signs for events answers audits with its signature too: if it leaves an event out, it is
-    convicted (`convictions.py`). So it says of which events it has dropped none. The place of an
-    event is its time of arrival, so an answer that names no event is about places too: a node that
-    signs for events and forgets them is convicted as well.
+    If there is no room, it evicts the oldest event of the publisher that has most.
+
+    A node that signs for events also signs its answers to audits, and an answer that leaves an
+    event out convicts it (`convictions.py`). So an answer states a range of places in which the
+    node has dropped none. The place of an event is its time of arrival, so an answer without events
+    states a range too: a node that signs for events and forgets them is convicted as well.
     """
 
     def __init__(
@@ -61,21 +62,18 @@ class AuditKeeper:
         self._signing = signing
         self._recovery = recovery
         self._last_place = 0
-        """Of the last event, or the time that the last answer was about."""
+        """The place of the last event, or the end of the last answer's range."""
         self._ahead_us = 0
-        """How far the times of places are ahead of the clock."""
+        """By how much places are ahead of the clock."""
         self._first_place = 1
-        """No event with this place or a higher one was dropped."""
+        """The node has dropped no event at this place or a later one."""
         self._kept: dict[str, dict[EventId, _KeptForAudits]] = {}
         """By tree, in the order of arrival."""
         self._account = ledger.open("events for audits", KEPT_BYTES_MAX, KEPT_BYTES_MAX)
         self._order = ArrivalOrder(self._keys)
 
     def keep(self, event: Publication, tree: str) -> None:
-        """Keep an event that this node has for a tree, in whatever role.
-
-        The keepers of an attribute keep the events of all its shards.
-        """
+        """Keep an event of a tree; the keepers of an attribute keep those of all its shards."""
         if not self._settings.has_audits or tree != base_name(tree):
             return
         id, account, of_tree = event.id, self._account, self._kept.get(tree)
@@ -86,7 +84,7 @@ class AuditKeeper:
         self._last_place = max(self._last_place + 1, self._time_us())
         of_tree[id] = _KeptForAudits(event, digest_of_id(id), self._last_place)
         self._order.add((id, tree))
-        account.change(id.publisher, _kept_bytes(event))
+        account.change(id.publisher, memory_bytes(event))
         while account.size > account.size_max:
             user = account.largest()
             assert user is not None
@@ -94,7 +92,7 @@ class AuditKeeper:
             self._drop(self._order.oldest_of(user))
 
     def _time_us(self) -> int:
-        """The time by this node's clock, which goes on where the clock is set back."""
+        """The time by this node's clock; it does not go back when the clock is set back."""
         now = self._outbox.now
         self._ahead_us = max(self._ahead_us, self._last_place - now)
         return now + self._ahead_us
@@ -105,7 +103,7 @@ class AuditKeeper:
         return [(kept.event.id, tree) for kept, tree in sorted(every, key=lambda e: e[0].place)]
 
     def on_keep(self, peer: Peer, part: KeepForAudits) -> None:
-        """A publisher has found this node among the keepers of a tree."""
+        """Keep an event for a publisher that has found this node among the keepers of a tree."""
         if not self._signing.is_signed(part.event):
             self._outbox.reject("signature")
             return
@@ -119,14 +117,15 @@ class AuditKeeper:
             self._outbox.queue(peer, Recorded(id, attribute, kept is None))
 
     def on_audit(self, peer: Peer, part: Audit) -> None:
-        """A subscriber asks what it has missed."""
+        """Answer a subscriber that asks for the events that it has missed."""
         missed = self._missed(part)
-        page = self._page(missed)
+        events, has_more = first_page((kept.event for kept in missed), self._settings)
+        page = missed[: len(events)]
         named = tuple(map(self._named, page))
-        answer = Audited(part.attribute, part.number, named, len(page) < len(missed))
+        answer = Audited(part.attribute, part.number, named, has_more)
         if self._settings.keeper_quorum:
             since_us, until_us = self._asked_times(part)
-            # An event that comes now must not have a place that this answer is about.
+            # An event that arrives now must not get a place in the range of this answer.
             self._last_place = max(self._last_place, until_us)
             answer = answer._replace(
                 question=question_hash(part.attribute, part.filters, part.had),
@@ -137,19 +136,19 @@ class AuditKeeper:
         self._outbox.queue(peer, answer)
 
     def own_answer(self, part: Audit) -> list[Missed]:
-        """What this node itself has missed of the events that it keeps."""
+        """The events that this node keeps and has missed as a subscriber."""
         return list(map(self._named, self._missed(part)))
 
     def _named(self, kept: _KeptForAudits) -> Missed:
         return Missed(kept.event, max(0, self._time_us() - kept.place) // MS)
 
     def _asked_times(self, part: Audit) -> tuple[int, int]:
-        """Since when and until when events came here that a subscriber asks about."""
+        """The times of arrival here between which a subscriber asks for events."""
         now = self._time_us()
         return now - part.age_ms * MS, now - part.grace_ms * MS
 
     def _missed(self, part: Audit) -> list[_KeptForAudits]:
-        """The events that a subscriber asks about and does not have, the oldest first."""
+        """The events that a subscriber asks for and does not have, the oldest first."""
         since_us, until_us = self._asked_times(part)
         had = dict.fromkeys(part.had)
         found = []
@@ -163,15 +162,6 @@ class AuditKeeper:
             ):
                 found.append(kept)
         return found[::-1]
-
-    def _page(self, missed: list[_KeptForAudits]) -> list[_KeptForAudits]:
-        size = 0
-        for place, kept in enumerate(missed):
-            size += kept.event.wire_bytes
-            is_full = place >= self._settings.page_count_max or size > self._settings.page_bytes_max
-            if place and is_full:
-                return missed[:place]
-        return missed
 
     def tick(self) -> None:
         """Forget events that no subscriber asks for any more."""
@@ -191,7 +181,7 @@ class AuditKeeper:
         self._first_place = max(self._first_place, kept.place + 1)
         if not self._kept[tree]:
             del self._kept[tree]
-        self._account.change(id.publisher, -_kept_bytes(kept.event))
+        self._account.change(id.publisher, -memory_bytes(kept.event))
         self._order.drop(key)
 
     @property
@@ -203,8 +193,4 @@ class AuditKeeper:
         """Assert the invariants: the order has the same events, and so has the account."""
         events = [kept.event for tree in self._kept.values() for kept in tree.values()]
         self._order.check()
-        assert self._account.size == sum(map(_kept_bytes, events))
-
-
-def _kept_bytes(event: Publication) -> int:
-    return event.wire_bytes + MEMORY_BYTES
+        assert self._account.size == sum(map(memory_bytes, events))

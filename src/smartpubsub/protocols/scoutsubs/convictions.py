@@ -1,14 +1,14 @@
 """Convictions: evidence that a keeper withholds events that it has signed for.
 
-A keeper gives each event that it keeps a place, the time of its arrival, and signs it to the
-event's publisher (`KeptAt`). It signs its answers to audits too: of the events with places from the
-first to the last, those that the question asks for are these. An answer that leaves an event out,
-and the signature for that event with a place in between, convict it, and any node can verify both.
+A keeper assigns each event that it keeps a place, the time of its arrival, and signs it for the
+event's publisher (`KeptAt`). It also signs its answers to audits: "of the events with places from
+the first to the last, the question asks for these". An answer that leaves an event out, together
+with the signature for that event with a place in between, convicts it. Any node can verify both.
 
-A subscriber that has missed an event and gets it from one keeper sends the answers of others that
-have left it out to the event's publisher, which has their signatures. The publisher tells the
-subscriber and the other keepers. A node that has verified a conviction has nothing to do with the
-convicted node any more.
+A subscriber that has missed an event and gets it from one keeper takes the answers of others that
+have left it out, and sends them to the event's publisher, which has their signatures. The publisher
+tells the subscriber and the other keepers. A node that has verified a conviction bans the convicted
+node.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CONVICTED_COUNT_MAX = 1_000
 
 @dataclass(eq=False)
 class Convictions:
-    """The nodes that this one has convicted, and what it needs to convict keepers."""
+    """The nodes that this one has convicted, and the evidence that it needs to convict keepers."""
 
     _outbox: ScoutOutbox
     _own: Peer
@@ -51,17 +51,17 @@ class Convictions:
         self._events: BoundedDict[EventId, Publication] = BoundedDict(OWN_COUNT_MAX)
         """Recent own events."""
         self._signed: BoundedDict[tuple[Peer, EventId, str], KeptAt] = BoundedDict(SIGNED_COUNT_MAX)
-        """What keepers have signed for these events."""
+        """The statements of keepers about these events."""
         self.convicted: BoundedDict[Peer, Convict] = BoundedDict(CONVICTED_COUNT_MAX)
 
     # --- evidence ---
 
     def remember(self, event: Publication) -> None:
-        """This node publishes an event that keepers sign for."""
+        """Remember an own event that keepers sign for."""
         self._events[event.id] = event
 
     def on_kept_at(self, peer: Peer, part: KeptAt) -> None:
-        """A keeper has signed for an event."""
+        """Keep the signature of a keeper for an own event."""
         if part.id in self._events:
             self._signed[peer, part.id, part.attribute] = part
 
@@ -91,7 +91,7 @@ class Convictions:
             self._outbox.queue(peer, told)
 
     def on_convict(self, _: Peer, part: Convict) -> None:
-        """Another node says that it has convicted a keeper."""
+        """Verify the conviction that another node sends."""
         keeper = part.answer.keeper
         if keeper in self.convicted or keeper == self._own:
             return
@@ -110,7 +110,7 @@ class Convictions:
         self._detector.ban(part.answer.keeper)
 
     def restore(self) -> None:
-        """Have nothing to do with the nodes that were convicted before a restart either."""
+        """Ban the nodes again that were convicted before a restart."""
         for part in self._persistence.take_convictions():
             self._take(part)
 

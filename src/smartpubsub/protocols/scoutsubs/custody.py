@@ -59,7 +59,7 @@ class Custody:
     # --- recording and acknowledgement ---
 
     def take(self, flight: RootFlight) -> None:
-        """Have an event recorded, and acknowledge it after that."""
+        """Ask the replicas to record an event, and acknowledge it after that."""
         record = flight.record(self._outbox.now)
         self._persistence.keep_record(record, self._proximity.own.peer)
         self._history.keep(flight.event, flight.attribute)
@@ -74,7 +74,7 @@ class Custody:
         self._set_timer(flight)
 
     def _record(self, flight: RootFlight, record: Record | None = None) -> None:
-        """Have an event recorded by those replicas that do not have it."""
+        """Ask the replicas that do not have an event to record it."""
         name = flight.attribute.encode()
         for replica in self._proximity.farther(name, self._settings.backups):
             if replica.peer not in flight.recording and replica.peer not in flight.recorded:
@@ -84,12 +84,12 @@ class Custody:
                 self._detector.probe_if_silent(replica.peer)
 
     def has_asked_to_record(self, id: EventId, attribute: str, peer: Peer) -> bool:
-        """Whether an event is in this node's custody, and a replica has to say that it keeps it."""
+        """Whether this node has custody of an event, and has asked a replica to record it."""
         flight = self._dissemination.root_flight((id, attribute))
         return flight is not None and (peer in flight.recording or peer in flight.recorded)
 
     def on_recorded(self, peer: Peer, part: Recorded) -> None:
-        """A replica keeps an event, or has no room for it."""
+        """Take the answer of a replica that keeps an event, or has no room for it."""
         flight = self._dissemination.root_flight((part.id, part.attribute))
         if flight is None or peer not in flight.recording:
             return
@@ -121,13 +121,13 @@ class Custody:
     # --- confirmation and retransmission ---
 
     def on_confirmed(self, flight: RootFlight) -> None:
-        """A child has confirmed an event."""
+        """Note that a child has confirmed an event."""
         took_us = self._outbox.now - flight.sent_us
         self._confirmation.on_answer(took_us, was_repeated=flight.tries > 0)
         self._conclude(flight)
 
     def on_given_up(self, flight: RootFlight) -> None:
-        """A child that does not confirm was given up: not all subscribers have the event."""
+        """Note that a child was given up, so not all subscribers have the event."""
         flight.wants_all = False
         self._conclude(flight)
 
@@ -160,7 +160,7 @@ class Custody:
         self._deadlines.set(flight.key, timeout_us)
 
     def on_timer(self) -> None:
-        """Events in this node's custody are not confirmed by all children in time."""
+        """Retransmit the events that not all children have confirmed in time."""
         for key in self._deadlines.due():
             flight = self._dissemination.root_flight(key)
             assert flight is not None
@@ -188,7 +188,7 @@ class Custody:
     # --- replicas and children that come and go ---
 
     def on_peer_down(self, peer: Peer) -> None:
-        """A replica is down: have its events recorded by another one."""
+        """Ask another replica to record the events of one that is down."""
         for flight in self._dissemination.root_flights():
             was_recording = flight.recording.pop(peer, 0) is None
             if flight.recorded.pop(peer, 0) is None or was_recording:
@@ -197,19 +197,19 @@ class Custody:
                 self._acknowledge_if_recorded(flight)
 
     def on_peer_restarted(self, peer: Peer) -> None:
-        """A replica has restarted and has lost its records."""
+        """Ask a replica that has restarted, and lost its records, to record events again."""
         for flight in self._dissemination.root_flights():
             if flight.recorded.pop(peer, 0) is None:
                 self._record(flight)
 
     def tick(self) -> None:
-        """Have the events in this node's custody recorded by its present replicas."""
+        """Ask new replicas to record the events in this node's custody."""
         for flight in self._dissemination.root_flights():
             self._record(flight)
             self._acknowledge_if_recorded(flight)
 
     def send_in_flight_to(self, attribute: str, peer: Peer) -> None:
-        """Send the events in flight to a child that has lost its parent, and them perhaps too."""
+        """Send the events in flight to a child that has lost its parent, and perhaps events."""
         for flight in self._dissemination.root_flights(attribute):
             self.send_late(attribute, flight.event, flight.hops, flight.began_us, peer)
 
@@ -232,7 +232,7 @@ class Custody:
             self._dissemination.retransmit_to(flight, peer)
 
     def hand_over(self, flight: RootFlight) -> None:
-        """Leave an event to another rendezvous, which acknowledges it."""
+        """End the custody of an event that another rendezvous takes over and acknowledges."""
         if not flight.is_acknowledged:
             flight.acknowledge()
         self._conclude(flight)
@@ -240,7 +240,7 @@ class Custody:
     # --- invariants ---
 
     def check(self) -> None:
-        """Assert the invariants: only events in flight are awaited."""
+        """Assert the invariants: only events in flight have deadlines."""
         flights = self._dissemination.root_flights()
         self._deadlines.check()
         assert len(self._deadlines) <= len(flights), "an event is awaited that is completed"

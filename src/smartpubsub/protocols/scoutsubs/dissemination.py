@@ -41,7 +41,7 @@ from smartpubsub.seam import Peer
 
 _NO_FLIGHTS: Mapping[Peer, Flight] = MappingProxyType({})
 DROPPED_SHARE = 100
-"""One in this many late events of a child is dropped at a time, as finding them takes long."""
+"""A node drops one in this many late events of a child at a time, as finding them takes long."""
 
 
 @dataclass(slots=True)
@@ -50,21 +50,21 @@ class _ChildLink:
 
     child: ScoutChild
     path: Peer = NOBODY
-    """Where the last event was sent: to the child, or to its shortcut."""
+    """The peer that the last event was sent to: the child, or the end of its shortcut."""
     sent_us: int = -1 << 62
     outstanding: int = 0
     """The number of events that were sent and are not confirmed."""
     held: list[EventKey] = field(default_factory=list)
-    """Events that wait for those, as they must not overtake them."""
+    """Events that wait for the outstanding ones, which they must not overtake."""
 
 
 @dataclass(eq=False)
 class Dissemination:
     """The events in flight at this node.
 
-    `_on_spread` is called with each event that this node has and has sent on, and its attribute. At
-    the rendezvous, `_on_confirmed` is called when a child has confirmed an event, and
-    `_on_given_up` when a child that does not gets it no more.
+    `_on_spread` is called with each event that this node has sent on, and its attribute. At the
+    rendezvous, `_on_confirmed` is called when a child has confirmed an event, and `_on_given_up`
+    when the node stops sending it to a child that does not confirm it.
     """
 
     _outbox: ScoutOutbox
@@ -106,10 +106,10 @@ class Dissemination:
     # --- children that do not confirm ---
 
     def drop_late(self) -> bool:
-        """Make room for an event: give up the child with most late events in its oldest ones.
+        """Make room for an event: drop the oldest late events of the child that has most.
 
         Return whether there was any. So a child that confirms nothing loses events itself, and
-        the events of others find room.
+        does not take the room of others.
         """
         late = self._late_flights()
         if not late:
@@ -120,7 +120,7 @@ class Dissemination:
         return True
 
     def _late_flights(self) -> dict[Peer, list[Flight]]:
-        """By child: events that it has not confirmed for long, though they were retransmitted."""
+        """By child: retransmitted events that it has not confirmed for long."""
         horizon_us = self._outbox.now - self._settings.late_us
         late: dict[Peer, list[Flight]] = {}
         for flights in self._flights.values():
@@ -141,7 +141,7 @@ class Dissemination:
             self._end_if_confirmed(flight)
 
     def has_spread(self, key: EventKey) -> bool:
-        """Whether an event has come by a tree, or by another shard of its attribute."""
+        """Whether an event has arrived by a tree, or by another shard of its attribute."""
         id, attribute = key
         others = ((id, name) for name in sibling_names(attribute))
         return key in self._delivered or any(other in self._delivered for other in others)
@@ -163,7 +163,7 @@ class Dissemination:
     # --- down the tree ---
 
     def on_notify(self, peer: Peer, part: Notify) -> None:
-        """An event comes down the tree."""
+        """Deliver, send on or confirm an event that comes down the tree."""
         if not self._recovery.is_ready:
             return  # The children may not be known yet; the event will be retransmitted.
         now, key = self._outbox.now, (part.event.id, part.attribute)
@@ -231,20 +231,23 @@ class Dissemination:
         self._on_spread(event, attribute)
 
     def _came_by_sibling(self, id: EventId, attribute: str) -> bool:
-        """A publisher without an acknowledgement may send an event again by another shard."""
+        """Whether an event has arrived by another shard.
+
+        A publisher without an acknowledgement may send it again by another shard.
+        """
         if not self._has_shards:
             return False
         return any((id, name) in self._delivered for name in sibling_names(attribute))
 
     def add_child(self, flight: RootFlight, peer: Peer) -> None:
-        """Have a child confirm an event that was sent down the tree before it came."""
+        """Wait for a child that came after an event was sent down the tree."""
         flight.add_child(peer, self._filters.tables[flight.attribute].children[peer].backups)
         self._keep(flight)
 
     def _keep(self, flight: Flight) -> None:
         """Keep an event in flight until all children have confirmed it.
 
-        The rendezvous keeps it until it is recorded, too.
+        The rendezvous also waits until replicas have recorded it.
         """
         if not self._settings.is_reliable:
             return
@@ -254,7 +257,7 @@ class Dissemination:
             self._confirm_upward(flight)
 
     def _stand_in(self, peer: Peer, part: Notify) -> None:
-        """Forward an event to the children of another node, by the copy of its table."""
+        """Forward an event to the children of another node, from the replica of its table."""
         kept = self._replicas.kept.get((part.on_behalf, part.attribute))
         if kept is None:
             self._outbox.queue(peer, NoCopy(part.event.id, part.attribute, part.on_behalf))
@@ -274,7 +277,7 @@ class Dissemination:
     # --- first transmission ---
 
     def _link(self, attribute: str, child: ScoutChild) -> _ChildLink:
-        """The link to a child; a child that has come anew has a new one."""
+        """The link to a child; a child that has come back gets a new one."""
         name = attribute, child.contact.peer
         link = self._links.get(name)
         if link is None or link.child is not child:
@@ -284,8 +287,8 @@ class Dissemination:
     def _send_first(self, flight: Flight, child: ScoutChild) -> None:
         """Send an event to a child for the first time, or to its shortcut.
 
-        An event on another path than those under way could overtake them. So a shortcut is taken
-        only when all events before are confirmed or, in unreliable variants, have had the time to
+        An event on another path could overtake the events under way. So the node takes a shortcut
+        only when all earlier events are confirmed or, in unreliable variants, have had time to
         arrive. After a shortcut is withdrawn, events wait.
         """
         link = self._link(flight.attribute, child)
@@ -316,7 +319,7 @@ class Dissemination:
             self._outbox.queue(path, flight.notify)
 
     def on_want(self, peer: Peer, part: Want) -> None:
-        """A child requests an event that it was offered."""
+        """Send a child an event that it was offered and requests."""
         table = self._filters.tables.get(part.attribute)
         found = self._recent.get(part.id)
         if table is None or found is None:
@@ -417,7 +420,7 @@ class Dissemination:
         return peer in table.children or any(link and link.path == peer for link in links)
 
     def on_confirm(self, peer: Peer, part: Confirm) -> None:
-        """A node has an event, and so have all nodes below it."""
+        """Take the confirmation that a node and all nodes below it have an event."""
         for flight in list(self._flights.get((part.id, part.attribute), _NO_FLIGHTS).values()):
             child = self._confirmed_child(flight, peer, part.on_behalf)
             if child is None:
@@ -469,7 +472,7 @@ class Dissemination:
                 del self._flights[flight.key]
 
     def on_no_copy(self, peer: Peer, part: NoCopy) -> None:
-        """A replica has no copy; the next retransmission goes to another one."""
+        """Send the next retransmission to another replica: this one has no copy."""
         for flight in self._flights.get((part.id, part.attribute), {}).values():
             target = flight.targets.get(part.on_behalf)
             if target is not None:
@@ -478,7 +481,7 @@ class Dissemination:
     # --- children that come and go ---
 
     def on_child_announced(self, attribute: str, peer: Peer, *, is_restarted: bool) -> None:
-        """A child has announced its filters; it may have lost events that it has not confirmed."""
+        """Retransmit unconfirmed events to a child that has announced filters: it may lack them."""
         if is_restarted:
             link = self._current_link(attribute, peer)
             if link is not None:
@@ -486,7 +489,7 @@ class Dissemination:
         self._send_unconfirmed(peer, attribute)
 
     def on_peer_up(self, peer: Peer) -> None:
-        """A child is up again: send it the events that it has missed."""
+        """Send a child that is up again the events that it has missed."""
         self._send_unconfirmed(peer)
 
     def _send_unconfirmed(self, peer: Peer, attribute: str | None = None) -> None:
@@ -496,7 +499,7 @@ class Dissemination:
                 self._outbox.queue(peer, part)
 
     def on_peer_down(self, peer: Peer) -> None:
-        """A child is down: send its events to its replicas for those below it."""
+        """Send the events for the nodes below a child that is down to its replicas."""
         for flight in self._flights_to(peer):
             if flight.targets[peer].backups:
                 self.retransmit_to(flight, peer)

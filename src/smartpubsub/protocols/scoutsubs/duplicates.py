@@ -1,4 +1,4 @@
-"""The window within which a node recognises an event: copies are ignored, older events rejected."""
+"""The window in which a node recognises an event: it ignores copies and rejects older events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DuplicateWindow(Seen[EventKey]):
         """By publisher and attribute: incarnation and number of the last forgotten event."""
 
     def is_replay(self, key: EventKey) -> bool:
-        """Whether an event is older than what is remembered of its publisher."""
+        """Whether an event is older than those that the window has of its publisher."""
         (publisher, incarnation, number), attribute = key
         last = self._forgotten.get((publisher, attribute))
         return last is not None and key not in self and (incarnation, number) <= last

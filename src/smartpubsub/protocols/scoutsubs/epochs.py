@@ -1,7 +1,7 @@
 """Shard epochs: whether an attribute is split, as far as each node of its tree knows.
 
 Epochs travel with announcements: a parent tells its children the epoch of the attribute, and a
-child claims the epoch up to which everything below it is in all shards.
+child claims the epoch up to which all filters below it are in all shards.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ShardEpochs:
         return FIRST_EPOCH if has_left else lowest
 
     def set_epoch(self, attribute: str, epoch: int) -> None:
-        """Take a later epoch of an attribute; a further shard is always whole."""
+        """Take a later epoch of an attribute; the tree of a further shard is never split."""
         table = self._tables[attribute]
         if base_name(attribute) != attribute:
             epoch = min(epoch, FIRST_EPOCH)
@@ -79,16 +79,16 @@ class ShardEpochs:
         had_epoch = table.epoch != NO_EPOCH
         table.epoch = epoch
         if table.claim == NO_EPOCH and epoch == FIRST_EPOCH:
-            table.claim = epoch  # The parent that has told it assumes so.
+            table.claim = epoch  # The parent that has told it assumes this claim.
         if is_split(epoch) or had_epoch:
             self._persistence.keep_epoch(attribute, epoch)
             self._on_changed(table)
 
     def on_parent_epoch(self, table: FilterTable, epoch: int) -> None:
-        """A parent tells its epoch.
+        """Take the epoch of the parent.
 
-        After failures that can be an earlier one than other nodes have told. The nodes above may
-        send events down the shards then, so this node has to be there.
+        After failures, it can be earlier than one that other nodes have told. The nodes above may
+        then send events down the shards, so this node has to be in them.
         """
         contact = self._membership.parent(table.attribute)
         parent = contact.peer if contact else None
@@ -99,9 +99,9 @@ class ShardEpochs:
         self.set_epoch(table.attribute, epoch)
 
     def on_child_epoch(self, attribute: str, epoch: int) -> None:
-        """A child knows of an epoch: so there was one, even if this rendezvous is new.
+        """Take an epoch that a child knows and this rendezvous, if it is new, does not.
 
-        That does not make other nodes leave the shards, as events may be under way there.
+        It must not make other nodes leave the shards, as events may be under way there.
         """
         table = self._tables[attribute]
         if not self._membership.is_root(attribute) or epoch <= table.epoch:

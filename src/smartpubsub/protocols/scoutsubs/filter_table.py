@@ -32,13 +32,14 @@ class ChildState(Enum):
     ENTERING = "entering"
     """The table does not have all of its filters yet."""
     PENDING = "pending"
-    """It is in the table, and not in force above and at all replicas."""
+    """The table has it; nodes above and replicas have not confirmed it."""
     IN_FORCE = "in force"
 
 
 CHILD_TRANSITIONS: dict[tuple[ChildState, str], ChildState] = {
     (ChildState.ENTERING, "announcement"): ChildState.ENTERING,
-    (ChildState.ENTERING, "in force"): ChildState.ENTERING,  # An earlier announcement is.
+    # An earlier announcement is in force.
+    (ChildState.ENTERING, "in force"): ChildState.ENTERING,
     (ChildState.ENTERING, "last filter entered"): ChildState.PENDING,
     (ChildState.PENDING, "announcement"): ChildState.ENTERING,
     (ChildState.PENDING, "in force"): ChildState.IN_FORCE,
@@ -55,17 +56,17 @@ class ScoutChild:
     version: int
     heard_us: int
     filters: dict[Predicate, int] = field(default_factory=dict)
-    """With the keys that they are indexed under."""
+    """With the keys under which they are indexed."""
     direct: Contact | None = None
     """The shortcut: events may go to this node, past the child."""
     backups: tuple[Contact, ...] = ()
     """The replicas of the child's own table."""
     epoch: int = FIRST_EPOCH
-    """The shard epoch up to which everything in force below is in all shards."""
+    """The shard epoch up to which all filters in force below are in all shards."""
     elsewhere: dict[str, list[Predicate]] = field(default_factory=dict)
     """Filters that the child (or its shortcut) has in other trees, by one attribute of each."""
     in_force: int = 0
-    """The latest of its versions that it was told to be in force; 0 for none."""
+    """The latest of its versions that it knows to be in force; 0 for none."""
     state: ChildState = ChildState.ENTERING
 
     def move(self, happening: str) -> None:
@@ -104,10 +105,10 @@ class FormerChild(NamedTuple):
 
 
 class AwaitedVersion(NamedTuple):
-    """What must be in force above, and at all replicas, before an owner is notified."""
+    """The versions that must be in force above and at all replicas before an owner is notified."""
 
     told_version: int
-    """The child's own version, which it is notified of."""
+    """The child's own version, which the notification names."""
     version: int
     copy_version: int
 
@@ -149,7 +150,7 @@ class PeerQuotas:
         return self._tables.get(peer, 0)
 
     def change(self, peer: Peer, before: int, after: int) -> None:
-        """The number of a peer's filters in one table has changed."""
+        """Change the number of a peer's filters in one table."""
         _add(self._filters, peer, after - before)
         _add(self._tables, peer, (after > 0) - (before > 0))
 
@@ -179,7 +180,7 @@ class FilterTable:
         self.version = version
         """The version of the summary."""
         self.first_version = version
-        """The first version that the present parent was told."""
+        """The first version that was announced to the current parent."""
         self.received = WHOLE
         """The version that the parent has."""
         self.in_force = version
@@ -192,9 +193,9 @@ class FilterTable:
         self.superseded: dict[Peer, AwaitedVersion] = {}
         """The earliest version that a child waits for, if it waits for a later one too."""
         self.direct: Contact | None = None
-        """The shortcut that is offered to the parent."""
+        """The shortcut that the node offers to the parent."""
         self.backups: tuple[Contact, ...] = ()
-        """The replicas that the parent is told of."""
+        """The replicas that the node names to the parent."""
         self.is_handing_over = False
         """Whether the node was the root until now and its summary is not yet in force above."""
         self.root_us = 0
@@ -202,13 +203,13 @@ class FilterTable:
         self.has_recent = False
         """Whether events were admitted here that a former root may have missed."""
         self.epoch = NO_EPOCH
-        """The shard epoch of the attribute, as far as the node was told."""
+        """The shard epoch of the attribute, as far as the node knows."""
         self.epoch_by: Peer | None = None
         """The parent that has told it."""
         self.claim = NO_EPOCH
         """The epoch that this node last claimed to its parent (`Filters.claim`)."""
         self.epoch_copy_version = 0
-        """The first version for replicas that has the present epoch."""
+        """The first version for replicas that has the current epoch."""
         self._version_before = version
         self._changes: list[FilterChange] = []
         self._owners: dict[int, FilterOwner] = {}
@@ -220,7 +221,7 @@ class FilterTable:
 
     @property
     def has_been_shown(self) -> bool:
-        """Whether there ever was anything to announce."""
+        """Whether the node ever had a summary to announce."""
         return self.version > self._version_before
 
     @property
@@ -243,7 +244,7 @@ class FilterTable:
         return (*own, *(f for child in self.children.values() for f in child.filters))
 
     def summary(self) -> tuple[Predicate, ...]:
-        """The filters that the parent is told of."""
+        """The filters that the node announces to the parent."""
         return tuple(self._shown.summary())
 
     def interested(self, event: Predicate) -> Interested:
@@ -302,7 +303,7 @@ class FilterTable:
     def copies(self, own: Contact, incarnation: int, peers: Iterable[Peer]) -> list[ChildCopy]:
         """Some of the children as replicas keep them, and the node itself as one more child.
 
-        To a node that takes this one's place, the own filters are those of a child.
+        For a node that takes this one's place, the own filters are those of a child.
         """
         found = []
         for peer in peers:
@@ -355,7 +356,7 @@ class FilterTable:
     # --- the summary ---
 
     def advance(self, backups: tuple[Contact, ...], claim: int, *, offers_shortcut: bool) -> bool:
-        """Begin a new version if the summary or what goes with it has changed."""
+        """Begin a new version if the summary, the shortcut, the replicas or the claim changed."""
         added, removed = self._shown.changes()
         direct = self._only_child() if offers_shortcut else None
         is_same = (direct, backups, claim) == (self.direct, self.backups, self.claim)
@@ -368,7 +369,7 @@ class FilterTable:
         return True
 
     def begin_anew(self) -> None:
-        """Begin a version without a change, as a new parent may know a withdrawal of before."""
+        """Begin a version without a change: a new parent may know an earlier withdrawal."""
         if self.has_been_shown:
             self.version += 1
             self._changes.append(FilterChange(self.version, [], []))
@@ -382,7 +383,7 @@ class FilterTable:
         return (live[0].direct or live[0].contact) if len(live) == 1 else None
 
     def announcement(self, incarnation: int, root_ms: int, *, is_retry: bool) -> Announce:
-        """What the parent lacks: the changes if they are remembered, or the whole summary."""
+        """The changes that the parent lacks, or the whole summary if they are forgotten."""
         base = self.received
         first = self._changes[0].version if self._changes else self.version + 1
         if base == WHOLE or base + 1 < first:

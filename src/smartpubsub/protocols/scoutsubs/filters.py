@@ -15,10 +15,14 @@ from typing import NamedTuple, TypeAlias
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
-from smartpubsub.protocols.scoutsubs.announcement_turns import AT_ONCE_MAX, AnnouncementTurns
+from smartpubsub.protocols.scoutsubs.announcement_turns import (
+    AT_ONCE_MAX,
+    STEP,
+    AnnouncementTurns,
+    LongAnnouncement,
+)
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.epochs import ShardEpochs
-from smartpubsub.protocols.scoutsubs.filter_steps import STEP, LongAnnouncement
 from smartpubsub.protocols.scoutsubs.filter_table import (
     AwaitedVersion,
     ChildState,
@@ -68,7 +72,7 @@ class ChildAnnounced(NamedTuple):
     is_retry: bool
     """Whether the child has lost its parent."""
     root_ms: int
-    """For how long the child has taken itself for the rendezvous."""
+    """For how long the child has acted as the rendezvous."""
 
 
 class OwnFilterInForce(NamedTuple):
@@ -89,7 +93,7 @@ FilterNews: TypeAlias = TableChanged | ChildAnnounced | OwnFilterInForce | Epoch
 
 @dataclass(slots=True)
 class _Announcement:
-    """An announcement without an acknowledgement."""
+    """An announcement that the parent has not acknowledged."""
 
     version: int
     sent_us: int
@@ -128,7 +132,7 @@ class Filters:
         )
         self.overlaps = Overlaps(self._outbox, self._membership, self.tables)
         self._long: dict[Peer, LongAnnouncement] = {}
-        """Announcements that enter their tables in steps; others of the peer wait meanwhile."""
+        """By peer: an announcement that enters its table in steps, while others wait."""
         self._version_floor = 0
         self._copy_version_floor = 0
         """The highest versions of tables that were removed."""
@@ -189,10 +193,10 @@ class Filters:
     # --- replicas ---
 
     def needs_replicas(self, attribute: str) -> bool:
-        """Whether a table has something that no other node knows.
+        """Whether a table has state that no other node has.
 
-        The parent has the filters of a leaf, but no node has those of the root. Nor does any node
-        know that an attribute without subscribers is split.
+        A parent has the filters of its leaves, but no other node has those of the root, or knows
+        that an attribute without subscribers is split.
         """
         table = self.tables[attribute]
         has_root_state = bool(table.own) or is_split(table.epoch)
@@ -230,7 +234,7 @@ class Filters:
         return self.tables[attribute].copies(own, incarnation, peers)
 
     def touch(self, attribute: str, peer: Peer) -> None:
-        """Store a child that has changed, and have it replicated."""
+        """Store and replicate a child that has changed."""
         if peer != self._proximity.own.peer:
             self._persistence.keep_child(attribute, peer, self.copies(attribute, [peer]))
         self._report(TableChanged(attribute, peer))
@@ -245,18 +249,18 @@ class Filters:
     # --- the role has changed ---
 
     def begin_root(self, attribute: str) -> None:
-        """The node is the root from now on."""
+        """Note that the node is the root from now on."""
         self.tables[attribute].root_us = self._outbox.now
 
     def prepare_parent(self, attribute: str, parent: Peer, *, was_root: bool) -> None:
-        """The node is about to have a new parent, which is not its child any more."""
+        """Prepare for a new parent, which is not a child of this node any more."""
         table = self.tables[attribute]
         table.is_handing_over = was_root and not table.is_empty
         if parent in table.children:
             table.drop_child(parent)
 
     def set_parent(self, attribute: str, former: Contact | None, *, is_retry: bool) -> None:
-        """Announce everything to a new parent; the former one is told when that is in force."""
+        """Announce everything to a new parent; withdraw from the former once that is in force."""
         parent = self._membership.parent(attribute)
         assert parent is not None
         if former is not None and former.peer != parent.peer:
@@ -269,7 +273,7 @@ class Filters:
         self.announce(attribute, is_retry=is_retry)
 
     def announce_whole(self, attribute: str) -> None:
-        """The parent has restarted: announce everything again."""
+        """Announce everything again to a parent that has restarted."""
         self.tables[attribute].received = WHOLE
         self.announce(attribute)
 
@@ -296,7 +300,7 @@ class Filters:
         if tree.role is not Role.CHILD or tree.parent is None:
             return
         if not self._recovery.is_ready:
-            return  # It would replace what the parent knows of those below.
+            return  # It would replace what the parent knows of the nodes below this one.
         if attribute in self._under_way or table.received == table.version:
             return
         if table.received == WHOLE and not table.has_been_shown:
@@ -318,7 +322,7 @@ class Filters:
         self._outbox.set_timer(("announce", attribute), timeout_us)
 
     def on_timer(self, attribute: str) -> None:
-        """An announcement is not acknowledged, or not in force yet."""
+        """Retransmit an announcement that is not acknowledged, or not in force yet."""
         tree = self._membership.trees.get(attribute)
         if tree is None or tree.role is not Role.CHILD or tree.parent is None:
             return
@@ -327,7 +331,7 @@ class Filters:
             if table.in_force < table.version:
                 self._send(attribute, timeouts=4)  # The answer tells the version in force.
             return
-        # A probe is not queued behind filters, so it tells better whether the parent is up.
+        # A probe does not wait behind filters, so it shows sooner whether the parent is up.
         self._detector.probe(tree.parent.peer)
         last_us = max(under_way.sent_us, under_way.last_sent_us)
         was_heard = self._detector.heard_us(tree.parent.peer) > last_us
@@ -343,7 +347,7 @@ class Filters:
             self._send(attribute)
 
     def on_announced(self, peer: Peer, part: Announced) -> None:
-        """A parent has answered."""
+        """Take the answer of a parent."""
         attribute = part.attribute
         if part.incarnation != self._recovery.incarnation:
             self._outbox.reject("replay")
@@ -379,7 +383,7 @@ class Filters:
 
     def _take_in_force(self, table: FilterTable, part: Announced) -> None:
         if part.in_force:
-            # First, as what is in force in a split attribute is in force in its shards.
+            # The epoch first: filters in force in a split attribute are in force in its shards.
             self.epochs.on_parent_epoch(table, part.epoch)
         table.in_force = max(table.in_force, part.in_force)
         if self.is_in_force(table.attribute):
@@ -416,14 +420,14 @@ class Filters:
     # --- announcements of children ---
 
     def on_announce(self, contact: Contact, part: Announce) -> None:
-        """A child has announced its filters."""
+        """Handle an announcement of a child, now or in its turn."""
         if self._is_known(contact.peer, part):
             self._take_announcement(contact, part)
         elif self.turns.admit(contact, part):
             self._handle_announcement(contact, part)
 
     def _is_known(self, peer: Peer, part: Announce) -> bool:
-        """Whether an announcement says nothing new, so that it costs an answer and no more."""
+        """Whether an announcement has nothing new, so that it only costs an answer."""
         table = self.tables.get(part.attribute)
         if table is None:
             return part.base == WHOLE and not part.added
@@ -438,7 +442,7 @@ class Filters:
         return 0 if child is None else len(child.filters)
 
     def on_turn(self, peer: Peer) -> None:
-        """Handle announcements of a child that have waited for others of its to be in force."""
+        """Handle announcements of a child that have waited for its turn."""
         if peer in self._long and not self._step(peer):
             return
         for _ in range(AT_ONCE_MAX):
@@ -448,12 +452,12 @@ class Filters:
             self._handle_announcement(*waiting)
 
     def forget_turns(self, peer: Peer) -> None:
-        """Drop the announcements of a peer that wait: it has disconnected."""
+        """Drop the waiting announcements of a peer that has disconnected."""
         self._long.pop(peer, None)
         self.turns.forget(peer)
 
     def _step(self, peer: Peer) -> bool:
-        """Go on with a long announcement; return whether it is done, or nothing can come of it."""
+        """Continue a long announcement; return whether it is done, or its child is gone."""
         long = self._long[peer]
         table = self.tables.get(long.part.attribute)
         if table is not None and table.children.get(peer) is long.child:
@@ -544,7 +548,7 @@ class Filters:
     def _complete(
         self, table: FilterTable, child: ScoutChild, contact: Contact, part: Announce
     ) -> None:
-        """The filters of an announcement are in the table."""
+        """Finish an announcement whose filters are all in the table."""
         attribute, peer = table.attribute, contact.peer
         is_restarted = part.incarnation != child.incarnation
         if is_restarted:
@@ -556,7 +560,7 @@ class Filters:
         child.incarnation, child.version = part.incarnation, part.version
         child.move("last filter entered")
         child.heard_us = self._outbox.now
-        # A claim from before the child knew of an epoch does not undo that it was told of it.
+        # A child that claims no epoch yet keeps the one that this node has told it.
         child.backups, child.epoch = part.backups, part.epoch or child.epoch
         child.direct = self._accepted_shortcut(contact, part)
         self.touch(attribute, peer)
@@ -565,7 +569,7 @@ class Filters:
         self._report(ChildAnnounced(attribute, peer, is_restarted, part.is_retry, part.root_ms))
 
     def _accepted_shortcut(self, child: Contact, part: Announce) -> Contact | None:
-        """The shortcut past a child that it offers, if that is a node below it."""
+        """The shortcut that a child offers, if it leads to a node below the child."""
         direct = part.direct if self._settings.redirects else None
         key = key_of(part.attribute.encode())
         if direct is not None and direct.key ^ key <= child.key ^ key:
@@ -585,20 +589,20 @@ class Filters:
         if child is not None and part.base != WHOLE:
             gone = sum(predicate in child.filters for predicate in dict.fromkeys(part.removed))
             after += before - gone
-        is_more = after > before  # What makes room is never rejected.
+        is_more = after > before  # A change that makes room is never rejected.
         if is_more and self.quotas.filters_of(peer) - before + after > settings.filter_count_max:
             return False
         if before or not after:
             return True
-        # The peer that has most leaves as much space as it has taken, so others always find some.
+        # A peer has at most as many trees as there is free room, so others always find some.
         room = settings.tree_count_max - len(self.tables)
         return self.quotas.tables_of(peer) <= min(room, settings.attribute_count_per_peer_max - 1)
 
     def _other_parent(self, table: FilterTable, newcomer: Contact) -> Contact | None:
-        """A child that a newcomer is sent to, if there are enough children already.
+        """The child to send a newcomer to, if this node has enough children.
 
-        So no node sends much more than others, however popular an attribute is. The child has to be
-        closer to the key than the newcomer, as all parents are.
+        So no node sends much more than others, however popular an attribute is. Like every parent,
+        the child has to be closer to the key than the newcomer.
         """
         fan_out_max = self._settings.fan_out_max
         if not fan_out_max:
@@ -647,14 +651,14 @@ class Filters:
     # --- filters in force ---
 
     def _changed(self, table: FilterTable, owner: FilterOwner, told_version: int) -> None:
-        """Filters have changed: notify their owner when that is in force."""
+        """Announce changed filters, and notify their owner when the change is in force."""
         self._membership.use(table.attribute)
         self.overlaps.schedule()
         self.advance(table.attribute)
         before = table.waiting.pop(owner, None)
         if before is not None and isinstance(owner, bytes) and owner in table.children:
-            # Of several changes the first and the last are awaited. If it were the last alone, a
-            # child that changes often would never be told that anything is in force.
+            # Await the first and the last of several changes. With the last alone, a child that
+            # changes often would never learn that anything is in force.
             table.superseded.setdefault(owner, before)
         table.waiting[owner] = AwaitedVersion(told_version, table.version, table.copy_version)
         self.announce(table.attribute)
@@ -702,7 +706,7 @@ class Filters:
         if child is None:
             return
         if in_force:
-            # From here on the child has filters in force, in the epoch that it is told.
+            # From now on the child has filters in force, in the epoch of this message.
             child.epoch = child.epoch or table.epoch
             child.in_force = max(child.in_force, in_force)
         self._outbox.queue(
@@ -725,7 +729,7 @@ class Filters:
         self._outbox.queue(peer, answer)
 
     def _on_epoch(self, table: FilterTable) -> None:
-        """The attribute is split, or whole again: tell replicas, children and the parent."""
+        """Tell replicas, children and the parent that the attribute is split, or whole again."""
         attribute = table.attribute
         table.copy_version += 1
         table.epoch_copy_version = table.copy_version

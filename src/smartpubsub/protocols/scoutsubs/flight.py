@@ -26,7 +26,7 @@ class FlightState(Enum):
     CONFIRMED = "confirmed"
     ABANDONED = "abandoned"
 
-    __hash__ = object.__hash__  # States are compared by identity; that of Enum takes longer.
+    __hash__ = object.__hash__  # The hash of Enum takes longer.
 
 
 FLIGHT_TRANSITIONS: dict[tuple[FlightState, str], FlightState] = {
@@ -58,7 +58,7 @@ class Flight:
     attribute: str
     hops: int
     upstream: Peer | None
-    """The node to confirm to; None at the rendezvous, and where no node confirms events."""
+    """The node to confirm to; None at the rendezvous, and in unreliable variants."""
     sent_us: int
     on_behalf: Peer = NOBODY
     state: FlightState = FlightState.UNCONFIRMED
@@ -131,7 +131,7 @@ class RootFlight(Flight):
         return self.state is not FlightState.RECORDING
 
     def acknowledge(self) -> None:
-        """The publisher has an answer."""
+        """Note that the publisher has an answer."""
         self.move("acknowledged")
         if not self.targets:
             self.move("all confirmed")

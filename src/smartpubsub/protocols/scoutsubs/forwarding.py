@@ -24,16 +24,15 @@ from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import Peer
 
 PROBED_TIMES = 4
-"""When a rendezvous or replica is down, the node probes this many times f + 1 nodes around the
-key."""
+"""When a rendezvous or replica is down, a node probes f + 1 times so many nodes around the key."""
 
 
 @dataclass(eq=False)
 class Forwarding:
     """The events that wait at this node on their way up.
 
-    `_admit` takes an event that this node is the rendezvous of, and the peer that it came from. It
-    returns the next hop if the event goes on to another shard.
+    `_admit` is called with an event that this node is the rendezvous of, and the peer that it came
+    from. It returns the next hop if the event goes on to another shard.
     """
 
     _outbox: ScoutOutbox
@@ -83,7 +82,7 @@ class Forwarding:
         return hop.peer
 
     def _enter_tree(self, attribute: str, came_from: Peer | None) -> bool:
-        """Enter the tree of an event, now or later; whether the event may wait for it."""
+        """Enter the tree of an event, now or later; return whether the event may wait for it."""
         if came_from is None:
             return self._begin_tree(attribute)
         return self.new_trees.enter_for(came_from, attribute)
@@ -96,10 +95,10 @@ class Forwarding:
         return True
 
     def _verify_hop(self, hop: Peer, part: Raise, came_from: Peer | None) -> None:
-        """The next hop may be down, and its successors have to find that out themselves.
+        """Probe a next hop that may be down, and send the event to its possible successors.
 
-        So all of them get the event now. Nodes often fail together, and a node that may have to
-        take a place probes all those that precede it at the same time.
+        Each of them has to find out itself whether the nodes closer to the key are up. Nodes often
+        fail together, so a possible successor probes all closer nodes at the same time.
         """
         if self._has_room():
             self._doubtful.setdefault(hop, []).append((part, came_from))
@@ -123,18 +122,18 @@ class Forwarding:
         return False
 
     def probe_around(self, attribute: str) -> None:
-        """Nodes often fail together: find out at the same time which of the next ones are up."""
+        """Probe the nodes around a key at the same time, as nodes often fail together."""
         count = PROBED_TIMES * (self._settings.backups + 1)
         for contact in self._proximity.closest(attribute.encode(), count):
             self._detector.probe_if_silent(contact.peer)
 
     def on_heard(self, peer: Peer) -> None:
-        """A peer is known to be up or down: go on with the events that waited for that."""
+        """Forward the events that waited until a peer is known to be up or down."""
         for part, came_from in self._doubtful.pop(peer, ()):
             self.forward(part, came_from)
 
     def release(self, attribute: str) -> None:
-        """The role in a tree is known: go on with the events that waited for that."""
+        """Forward the events that waited until the role in a tree is known."""
         if self._membership.role(attribute) in (Role.ROOT, Role.CHILD):
             for part, came_from in self._held.pop(attribute, ()):
                 self.forward(part, came_from)

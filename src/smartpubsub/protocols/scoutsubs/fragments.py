@@ -1,9 +1,9 @@
 """Messages as they are sent: bundled for each peer, and long ones in fragments.
 
-A receiver accepts messages up to a length, and a filter table may be longer. Such a message is sent
-in fragments, each of them the same message with a part of its lists, and put together before any
-component sees it. If a fragment is lost, the sender retransmits all of them under the same number,
-so each time more of them have arrived.
+A receiver accepts messages up to a length, and a filter table may be longer. The sender divides
+such a message into fragments, each of them the same message with a part of its lists, and the
+receiver joins them before any component sees the message. If a fragment is lost, the sender
+retransmits all of them under the same number, so the receiver needs only the missing ones.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from smartpubsub.seam import Peer
 FILTERS_PER_ENTRY = 100
 """A child with more filters than this is sent in several entries."""
 ENTRIES_MAX = 10_000
-"""In one fragment; far below the limit of a receiver."""
+"""How many entries one fragment may have; far below the limit of a receiver."""
 FRAGMENT_COUNT_MAX = 256
 NUMBER_BYTES = 6
 INCOMPLETE_COUNT_MAX = 64
 PER_PEER_MAX = 8
-"""The number of incomplete messages that are kept, of all peers and of each."""
+"""How many incomplete messages a node keeps, of all peers and of each."""
 INCOMPLETE_BYTES_MAX = 64 << 20
 INCOMPLETE_BYTES_OF_PEER_MAX = 16 << 20
-"""Their length on the wire."""
+"""The limits of their length on the wire."""
 PARTS_MAX = 500
 EVENT_BYTES_MAX = 1 << 20
-"""Messages and bytes of events in one bundle; far below the limits of a receiver."""
+"""How many messages, and bytes of events, one bundle may have; far below a receiver's limits."""
 
 _LISTS: dict[type, tuple[str, ...]] = {
     Announce: ("added", "removed"),
@@ -72,7 +72,7 @@ def bundles_of(queued: Iterable[Part], bytes_max: int) -> Iterator[Bundle]:
 
 
 def fragments_of(part: Part, bytes_max: int) -> list[Part]:
-    """A message as it is sent: itself, or fragments under a number made of its content."""
+    """The message itself, or its fragments under a number that is a hash of its content."""
     names = _LISTS.get(type(part))
     if names is None:
         return [part]
@@ -189,7 +189,7 @@ class Reassembly:
         return there
 
     def _make_room(self, peer: Peer) -> None:
-        """Drop the messages that have waited longest, first of a peer with too many."""
+        """Evict the messages that have waited longest, first those of a peer with too many."""
         account = self._account
         own = [key for key in self._incomplete if key[0] == peer]
         while len(own) > PER_PEER_MAX or account.size_of(peer) > account.user_size_max:

@@ -1,13 +1,14 @@
-"""Events that stay after they are completed, for subscribers of later.
+"""History: completed events that nodes keep for later subscribers.
 
 The rendezvous of an attribute and its replicas have had all its events. They keep them in the order
 of the times that publishers have signed, until there is no room or they are too old. A subscriber
 asks for them (`replay.py`).
 
-Anti-entropy keeps these histories equal. A node that keeps history of an attribute looks
-periodically which nodes are closest to its key. It sends the new ones, and from time to time all, a
-digest: for each hour the number of events and a hash over them. They answer with theirs, and each
-node fetches the hours that it lacks, page by page. While no node comes or goes, nothing is copied.
+Anti-entropy keeps these histories equal. A node that keeps history of an attribute checks
+periodically which nodes are closest to its key. It sends a digest to the new ones, and from time to
+time to all: for each hour, the number of events and a hash of them. They answer with theirs, and
+each node fetches the hours that it lacks, page by page. While no node comes or goes, no events are
+copied.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import Peer
 
 SPAN_US = 60 * MINUTE
-"""The events of so long a time share a digest."""
+"""The length of a span: the events of one span share a digest."""
 SKEW_US_MAX = 5 * MINUTE
-"""How far clocks may differ. An event with a later time is not kept: it would stay the newest."""
+"""By how much clocks may differ. A node keeps no event with a later time, as it would never age."""
 MEMORY_BYTES = 1 << 10
-"""About what an event takes in memory beside its content."""
+"""About how much memory an event takes beside its content."""
 ATTRIBUTES_PER_TICK = 500
 FETCHES_MAX = 4
-"""The number of attributes whose history is fetched at a time; the others wait."""
+"""Of how many attributes a node fetches history at a time; the others wait."""
 FETCH_TRIES_MAX = 4
 DOWN_MAX = 8
 """How many of the closest peers may be down before the overlay has noticed."""
 ON_THEIR_WAY = 50
-"""In the current hour a peer may have one in this many events more; then this node fetches them."""
+"""In the current hour, a node fetches events only if a peer has more than one in so many more."""
 
 
 class HistoryPlace(NamedTuple):
@@ -71,10 +72,10 @@ def place_before(since_us: int, after: EventId | None = None) -> HistoryPlace:
 class History:
     """The completed events that this node keeps.
 
-    Where there is no room, the oldest event of the publisher that has most makes room; or the
-    oldest of all, if all have the same.
+    If there is no room, it evicts the oldest event of the publisher that has most; or the oldest of
+    all, if all publishers have the same.
 
-    `on_begun` is called with the attribute of the first kept event, `on_ended` after the last one.
+    `on_begun` is called with an attribute before its first event, `on_ended` after its last one.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class History:
         self._shares: dict[str, Account] = {}
         """By attribute: how many events each publisher has."""
         self._evicted_us: dict[str, int] = {}
-        """By attribute: the time after the last event that was dropped to make room."""
+        """By attribute: the time after the latest evicted event."""
         self._places: dict[str, list[HistoryPlace]] = {}
         """By attribute, in order."""
         self._spans: dict[str, dict[int, tuple[int, int]]] = {}
@@ -153,7 +154,7 @@ class History:
         self._count(event, attribute, 1)
         share = self._shares[attribute]
         share.change(publisher, 1)
-        self._account.change(publisher, _size(event))
+        self._account.change(publisher, memory_bytes(event))
         if share.size > share.size_max or self._account.size > self._account.size_max:
             self._make_room(attribute)
 
@@ -165,7 +166,7 @@ class History:
         is_oldest = len(places) >= settings.history_count_max and place_of(event) < places[0]
         if key in self._kept or is_old or is_oldest:
             return
-        is_too_much = self.bytes_held + _size(event) > settings.history_bytes_max
+        is_too_much = self.bytes_held + memory_bytes(event) > settings.history_bytes_max
         if is_too_much or self._persistence.is_full:
             self._outbox.reject("history")
             self._miss(event, attribute)
@@ -204,7 +205,7 @@ class History:
         self._drop(key)
 
     def _miss(self, event: Publication, attribute: str) -> None:
-        """An event is missing from now on, so the history is not whole before it."""
+        """Note that an event is missing from now on, so the history before it is not whole."""
         after_us = event.created_us + 1
         if attribute in self._places:
             self._evicted_us[attribute] = max(self._evicted_us.get(attribute, 0), after_us)
@@ -212,7 +213,7 @@ class History:
     def _drop(self, key: EventKey) -> None:
         event = self._kept.pop(key)
         publisher = event.id.publisher
-        self._account.change(publisher, -_size(event))
+        self._account.change(publisher, -memory_bytes(event))
         self._shares[key[1]].change(publisher, -1)
         self._order.drop(key)
         places = self._places[key[1]]
@@ -227,7 +228,7 @@ class History:
         self._persistence.drop_done(key)
 
     def on_done(self, key: EventKey) -> None:
-        """An event is completed: no node has to retransmit it after a restart."""
+        """Mark an event as completed: no node has to retransmit it after a restart."""
         if key in self._kept:
             self._persistence.mark_done(key)
         else:
@@ -273,23 +274,23 @@ class History:
         return max(whole_us, self._evicted_us.get(attribute, 0)) if whole_us else 0
 
     def trust(self, attribute: str, whole_us: int) -> None:
-        """Nothing is missing since a time, or since an earlier one; 0 changes nothing."""
+        """Note that nothing is missing since a time, or an earlier known one; 0 for no change."""
         if attribute in self._places and whole_us:
             known_us = self._whole_us[attribute]
             self._whole_us[attribute] = min(known_us or whole_us, whole_us)
 
     def doubt(self, attribute: str) -> None:
-        """This node may have missed events of an attribute."""
+        """Note that this node may have missed events of an attribute."""
         self._whole_us[attribute] = 0
 
     # --- answers ---
 
     def on_recall(self, peer: Peer, part: Recall) -> None:
-        """A node asks for history."""
+        """Answer a node that asks for history."""
         self._outbox.queue(peer, self.answer(part))
 
     def answer(self, part: Recall) -> Recalled:
-        """The answer to a question, as much of it as goes in one message."""
+        """The answer to a question, as much of it as fits into one message."""
         attribute = part.attribute
         places = self._places.get(attribute, [])
         oldest_us, whole_us = self.oldest_us(attribute), self.whole_us(attribute)
@@ -302,7 +303,7 @@ class History:
             backwards = (places[n] for n in range(len(places) - 1, first - 1, -1))
             newest = islice(self._matching(attribute, backwards, part.predicate), part.newest)
             matching = reversed([*newest])
-        events, has_more = self._page(matching)
+        events, has_more = first_page(matching, self._settings)
         return Recalled(attribute, part.number, events, has_more, oldest_us, whole_us)
 
     def _about(self, attribute: str, about: EventId) -> tuple[Publication, ...]:
@@ -320,24 +321,12 @@ class History:
             if wanted.matches(event.predicate):
                 yield event
 
-    def _page(self, matching: Iterable[Publication]) -> tuple[tuple[Publication, ...], bool]:
-        settings = self._settings
-        events: list[Publication] = []
-        size = 0
-        for event in matching:
-            size += event.wire_bytes
-            is_full = size > settings.page_bytes_max or len(events) == settings.page_count_max
-            if events and is_full:
-                return tuple(events), True
-            events.append(event)
-        return tuple(events), False
-
     # --- invariants ---
 
     def check(self) -> None:
         """Assert the invariants: places, spans and sizes agree with the events."""
         assert sum(map(len, self._places.values())) == len(self._kept)
-        assert self.bytes_held == sum(map(_size, self._kept.values()))
+        assert self.bytes_held == sum(map(memory_bytes, self._kept.values()))
         self._order.check()
         self._account.check()
         for attribute, places in self._places.items():
@@ -385,12 +374,12 @@ class HistoryAntiEntropy:
     # --- digests to others ---
 
     def on_begun(self, attribute: str) -> None:
-        """This node keeps the first event of an attribute, as do all nodes closest to its key."""
+        """Note the closest nodes: all of them begin to keep history of an attribute."""
         self._told[attribute] = dict.fromkeys(self._closest(attribute))
         self._told_us[attribute] = self._outbox.now
 
     def on_ended(self, attribute: str) -> None:
-        """This node has no history of an attribute any more, or has to compare it anew."""
+        """Forget an attribute without history, or with history that must be compared anew."""
         for about in (self._told, self._told_us, self._agreed):
             about.pop(attribute, None)
 
@@ -451,7 +440,7 @@ class HistoryAntiEntropy:
     # --- digests of others ---
 
     def on_inherit(self, peer: Peer, part: Inherit) -> None:
-        """A node sends the digests of its history."""
+        """Compare the digests of a node with the own ones, and fetch missing hours."""
         attribute = part.attribute
         if not self._settings.history_us_max:
             return
@@ -471,7 +460,7 @@ class HistoryAntiEntropy:
 
     def _want(self, peer: Peer, part: Inherit, spans: list[int]) -> None:
         if part.attribute in self._fetches:
-            return  # The next exchange of digests shows what is missing then.
+            return  # The next exchange of digests will show what is missing.
         if len(self._fetches) >= self._settings.tree_count_max:
             self._outbox.reject("inherited history")
             return
@@ -485,11 +474,11 @@ class HistoryAntiEntropy:
         end_us = span.since_us + SPAN_US
         if span == mine or end_us < self._outbox.now - self._settings.history_us_max:
             return False
-        # In the present hour some events are still on their way.
+        # In the current hour some events are still on their way.
         return end_us < self._outbox.now or span.amount > mine.amount + mine.amount // ON_THEIR_WAY
 
     def _agree(self, attribute: str, closest: list[Peer]) -> None:
-        """If all histories are equal nothing is missing: one of the nodes had each event."""
+        """Trust the history if all closest nodes have the same: one of them had each event."""
         agreed = self._agreed.get(attribute, {})
         is_alone = not closest and self._proximity.is_isolated
         if not is_alone and all(peer in agreed for peer in closest):
@@ -514,7 +503,7 @@ class HistoryAntiEntropy:
         self._outbox.set_timer(("history", attribute), self._times.timeout_us << fetch.tries)
 
     def on_timer(self, attribute: str) -> None:
-        """A node has not answered."""
+        """Ask a node again that has not answered, or give up."""
         fetch = self._fetches.get(attribute)
         if fetch is None:
             return
@@ -530,7 +519,7 @@ class HistoryAntiEntropy:
         return fetch is not None and (fetch.peer, fetch.question) == (peer, part.number)
 
     def on_recalled(self, peer: Peer, part: Recalled) -> None:
-        """A node answers a question about its history."""
+        """Keep the events of an answer, and ask for the next ones."""
         fetch = self._fetches.get(part.attribute)
         if fetch is None or (fetch.peer, fetch.question) != (peer, part.number):
             return
@@ -550,7 +539,7 @@ class HistoryAntiEntropy:
         self._ask(part.attribute, fetch)
 
     def _take(self, attribute: str, fetch: _Fetch, events: Iterable[Publication]) -> bool:
-        """Keep fetched events; whether they are what was asked for."""
+        """Keep fetched events; return whether they are those that the question asks for."""
         for event in events:
             is_asked_for = place_of(event) > fetch.after and attribute in event.predicate.attributes
             if not is_asked_for or not self._signing.is_signed(event):
@@ -573,12 +562,28 @@ class HistoryAntiEntropy:
 
 
 def _user_with_most(account: Account) -> Peer | None:
-    """The user who has most; None if all have the same."""
+    """The user that has most; None if all have the same."""
     largest = account.largest()
     assert largest is not None
     is_unequal = account.size_of(largest) * account.user_count > account.size
     return largest if is_unequal else None
 
 
-def _size(event: Publication) -> int:
+def memory_bytes(event: Publication) -> int:
+    """About how much memory an event takes."""
     return event.wire_bytes + MEMORY_BYTES
+
+
+def first_page(
+    events: Iterable[Publication], settings: ScoutSettings
+) -> tuple[tuple[Publication, ...], bool]:
+    """The first events, as many as fit into one message, and whether there are more."""
+    page: list[Publication] = []
+    size = 0
+    for event in events:
+        size += event.wire_bytes
+        is_full = size > settings.page_bytes_max or len(page) == settings.page_count_max
+        if page and is_full:
+            return tuple(page), True
+        page.append(event)
+    return tuple(page), False

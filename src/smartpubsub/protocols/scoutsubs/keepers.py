@@ -1,19 +1,20 @@
-"""The keepers of an attribute, who keep its events for audits (`audit.py`).
+"""The keepers of an attribute: the nodes that keep its events for audits (`audit.py`).
 
 Usually they are the 2f + 1 nodes closest to the attribute's key. Ids can be minted: an attacker
-with some ids closer to the key than all honest nodes would be all of these. So where `region_size`
-is set, the keepers are all nodes in a region around the key that holds about `region_size` nodes or
-a few more, however many nodes are closer. Minted ids add keepers and displace none.
+could have enough ids closer to the key than all honest nodes. So if `region_size` is set, the
+keepers are all nodes in a region around the key that holds about `region_size` nodes or a few more,
+however many nodes are closer. Minted ids add keepers and displace none.
 
 A node estimates the size of the region by how far apart nodes are around itself and around random
-places. Minted ids make a place seem crowded, so the nodes in one small part of a place count little
-more than one, and the largest estimate counts. The region consists of bands: each has the nodes
-whose distance from the key is between two powers of two, so it is a branch of the overlay that
-every node finds by a lookup of any place in it. Nodes with different estimates look up some of the
-same bands; publishers look up one more. Minted ids are in the innermost band, and
-questions go to all bands in turn. Around some keys there are few nodes, and all of them may lie. So
-a region that holds fewer than `region_size` nodes outside of the innermost band, without those that
-are convicted, gets further bands.
+places. Minted ids make a place seem crowded, so many nodes in one small part of a place count
+little more than one, and the node uses the largest estimate.
+
+The region consists of bands. A band has the nodes whose distance from the key is between two powers
+of two, so it is a branch of the overlay that every node finds by a lookup of any place in it. Nodes
+with different estimates look up some of the same bands; publishers look up one more. Minted ids are
+in the innermost band, and questions go to all bands in turn. Around some keys there are few nodes,
+and all of them may lie. So a region with fewer than `region_size` nodes outside the innermost band,
+not counting convicted nodes, gets further bands.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
 
 FOUND_PER_BAND = (12, 12, 8, 6)
-"""How many nodes are looked up in a band, from the widest one on: each holds half as many nodes as
-the one before."""
+"""How many nodes to look up in each band, from the widest on: each holds half as many nodes as the
+one before."""
 FOUND_CLOSEST = 8
-"""How many nodes are looked up closest to the key."""
+"""How many nodes to look up closest to the key."""
 DEPTH = 3
 """The number of bands beside the innermost one."""
 WIDER = 2
@@ -50,12 +51,12 @@ PARTS = 16
 PRECISION = 1_000
 """An estimate divides a place into this many parts, and counts in thousandths."""
 BAND_COUNT_MAX = 64
-"""How many nodes of a band are known at most."""
+"""How many nodes of a band a node remembers."""
 _TRIES_MAX = 1 << 17
 _WHOLE = (1 << KEY_BITS) - 1
 """The radius of a network that is known as a whole."""
 _SPACING = ""
-"""Stands for a tree in the lookups around random places."""
+"""The tree name under which lookups around random places run."""
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ class _Region:
     is_wide: bool = False
     """Whether it was looked up for a publisher."""
     wider: int = 0
-    """How many bands it has beyond the usual ones, since those hold few nodes."""
+    """How many bands it has beyond the usual ones, because those hold few nodes."""
     looked_us: int = -1 << 62
 
 
@@ -92,15 +93,12 @@ class TreeKeepers:
         """How far apart nodes are, by lookups around random places."""
         self._spaced_us = -1 << 62
         self._waiting: dict[str, None] = {}
-        """Trees whose region is looked up when the spacing is known."""
+        """Trees whose region will be looked up when the spacing is known."""
 
-    # --- what is known ---
+    # --- known keepers ---
 
     def bands(self, tree: str) -> list[list[Peer]]:
-        """The keepers that are known, without this node, by their distance from the key.
-
-        Convicted nodes are none.
-        """
+        """The known keepers by their distance from the key, without this and convicted nodes."""
         own, is_banned = self._kademlia.own.peer, self._detector.is_banned
         others = [[p for p in band if p != own and not is_banned(p)] for band in self._bands(tree)]
         return [band for band in others if band]
@@ -120,14 +118,11 @@ class TreeKeepers:
         return any(own in band for band in self._bands(tree))
 
     def found(self, tree: str) -> list[Peer]:
-        """The keepers that are known, without this node."""
+        """The known keepers, without this node."""
         return [peer for band in self.bands(tree) for peer in band]
 
     def are_few(self, tree: str) -> bool:
-        """Whether so few keepers are known that others were cut off, or that the network is small.
-
-        This node may be one of the keepers itself.
-        """
+        """Whether too few keepers are known: others were cut off, or the network is small."""
         return len(self.found(tree)) < (self._settings.region_size or 2 * self._settings.backups)
 
     def is_under_way(self, tree: str) -> bool:
@@ -144,12 +139,12 @@ class TreeKeepers:
         return self._kademlia.is_slow
 
     def are_known(self, tree: str) -> bool:
-        """Whether the closest nodes to a tree's key were looked up not long ago."""
+        """Whether the nodes closest to a tree's key were looked up recently."""
         is_fresh = self._roots.is_fresh(tree, self._settings.audit_path_count)
         return is_fresh and not self._roots.is_under_way(tree)
 
     def prepare(self, tree: str, *, is_wide: bool = False) -> None:
-        """Look a tree up unless that was done not long ago; widely for a publisher."""
+        """Look up the keepers of a tree unless that was done recently; widely for a publisher."""
         if not self._settings.region_size:
             self._roots.prepare(tree, self._settings.audit_path_count)
             return
@@ -162,7 +157,7 @@ class TreeKeepers:
             self.look_up(tree, is_wide=True)
 
     def look_up(self, tree: str, *, is_wide: bool = False) -> None:
-        """Look a tree up, unless that was done just now."""
+        """Look up the keepers of a tree, unless that was done just now."""
         if not self._settings.region_size:
             self._roots.look_up(tree, self._settings.audit_path_count)
             return
@@ -239,7 +234,7 @@ class TreeKeepers:
                 band[contact.peer] = self._outbox.now
 
     def _widen_if_sparse(self, region: _Region, tree: str) -> None:
-        """Look up a further band if there are few nodes in those outside of the innermost."""
+        """Look up a further band if there are few nodes outside the innermost one."""
         usual = self._outermost(is_wide=region.is_wide)
         outer = [band for power, band in region.bands.items() if power > _innermost(region, usual)]
         count = sum(not self._detector.is_banned(peer) for band in outer for peer in band)
@@ -278,7 +273,7 @@ class TreeKeepers:
         return PRECISION * radius // max(PRECISION, round(PRECISION * min(count, len(closest))))
 
     def _place(self, key: Key, least: Key, most: Key) -> bytes | None:
-        """A name whose key is so far from another."""
+        """A name whose key has a distance between two limits from another key."""
         begin = b"region/" + key.to_bytes(KEY_BITS // 8, "big")
         for _ in range(_TRIES_MAX):
             name = begin + self._rng.getrandbits(64).to_bytes(8, "big")
@@ -287,7 +282,7 @@ class TreeKeepers:
         return None
 
     def check(self) -> None:
-        """Assert the invariants: bands are bounded, and regions wait for a lookup only."""
+        """Assert the invariants: bands are bounded, and waiting regions have a lookup."""
         for region in self._regions.values():
             assert all(len(band) <= BAND_COUNT_MAX for band in region.bands.values())
         assert not self._waiting or self._under_way[_SPACING]

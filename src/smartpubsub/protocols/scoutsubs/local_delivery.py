@@ -20,7 +20,7 @@ from smartpubsub.protocols.seen import Seen
 class LocalDelivery:
     """The events that wait for the end of a replay, and those that were delivered early.
 
-    `_on_held` is told the subscription and the event whenever one more event waits.
+    `_on_held` is called with the subscription and the event whenever one more event waits.
     """
 
     _outbox: ScoutOutbox
@@ -35,7 +35,7 @@ class LocalDelivery:
         """Delivered events that may still arrive by the tree."""
 
     def deliver(self, delivery: Delivery) -> None:
-        """Deliver an event that has come by the tree."""
+        """Deliver an event that has arrived by the tree."""
         if not self._held and not len(self._given):
             self._outbox.deliver(delivery)
             return
@@ -79,6 +79,6 @@ class LocalDelivery:
         self._outbox.deliver(delivery)
 
     def check(self) -> None:
-        """Assert the invariant: what waits is for one subscription."""
+        """Assert the invariant: each waiting delivery is for one subscription."""
         for number, held in self._held.items():
             assert all(delivery.subscriptions == (number,) for delivery in held)

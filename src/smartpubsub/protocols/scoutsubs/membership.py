@@ -1,10 +1,9 @@
 """This node's place in each attribute's tree: below a parent, or at the root as the rendezvous.
 
 A node's parent is the known peer closest to the attribute's key, or one a little farther away if
-that one is blamed for lost events. If a node knows no peer closer
-than itself, that is no proof unless its routing table is complete there: otherwise a lookup
-decides. A node that turns out to be the closest first asks its neighbours what they know of the
-attribute.
+that one is blamed for lost events. If a node knows no peer closer than itself, and its routing
+table is not complete there, a lookup decides whether it is the root. A node that turns out to be
+the closest first asks its neighbours what they know of the attribute.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ ROLE_TRANSITIONS: dict[tuple[Role, str], Role] = {
 
 
 VERIFIED_AT_ONCE_MAX = 16
-"""A root is not verified while this many lookups are under way."""
+"""How many lookups may be under way before the verification of another root waits."""
 
 
 @dataclass(slots=True)
@@ -90,7 +89,7 @@ class ParentChanged(NamedTuple):
 
 
 class BecameRoot(NamedTuple):
-    """The node is the rendezvous of an attribute, and this is what its neighbours know."""
+    """The node is the rendezvous of an attribute; `heard` has the answers of its neighbours."""
 
     attribute: str
     heard: tuple[tuple[Peer, Pulled], ...]
@@ -137,7 +136,7 @@ class TreeMembership:
         self._looked_up: list[str] = []
         """The attributes of the lookups that are under way."""
         self._unverified: dict[str, None] = {}
-        """Trees of which this node is to find out whether it still is the root."""
+        """Trees in which this node has to verify that it still is the root."""
         self._syncs: dict[str, _Sync] = {}
 
     def role(self, attribute: str) -> Role | None:
@@ -192,14 +191,14 @@ class TreeMembership:
             self._sync(tree)
 
     def lose_parent(self, attribute: str) -> None:
-        """Look for another parent, as the present one is down."""
+        """Look for another parent, as the current one is down."""
         tree = self.trees[attribute]
         self._syncs.pop(attribute, None)
         tree.move("parent lost")
         self._seek(tree, is_retry=True)
 
     def avoid_parent(self, attribute: str) -> None:
-        """Go to another parent if the present one is blamed for much more."""
+        """Move to another parent if the current one has much more blame."""
         parent, now = self.parent(attribute), self._outbox.now
         if parent is None or self.role(attribute) is not Role.CHILD:
             return
@@ -208,9 +207,9 @@ class TreeMembership:
             self._set_parent(self.trees[attribute], other, is_retry=True)
 
     def redirect(self, attribute: str, parent: Contact) -> bool:
-        """Go to another parent, which the present one has named; whether the node does.
+        """Move to the parent that the current one names; return whether the node does.
 
-        The present one has kept nothing that would have to be withdrawn.
+        The current one has kept no filters, so there is nothing to withdraw.
         """
         tree = self.trees[attribute]
         tree.parent = None
@@ -222,7 +221,7 @@ class TreeMembership:
         return False
 
     def probe_parent(self, attribute: str) -> None:
-        """A child could not reach a node closer to the root: find out whether the parent is up."""
+        """Probe the parent, because a child could not reach a node closer to the root."""
         tree = self.trees[attribute]
         if tree.role is Role.CHILD and tree.parent is not None:
             self._detector.probe(tree.parent.peer)
@@ -248,7 +247,7 @@ class TreeMembership:
             self._set_parent(self.trees[attribute], contact)
 
     def on_adopt(self, contact: Contact, part: Adopt) -> None:
-        """A node has taken the place of a lost parent."""
+        """Accept a node that has taken the place of a lost parent."""
         tree = self.trees.get(part.attribute)
         if tree is None or tree.role is not Role.CHILD or tree.parent is None:
             return
@@ -270,7 +269,7 @@ class TreeMembership:
     # --- lookups ---
 
     def verify_root(self, attribute: str) -> None:
-        """Have a lookup tell whether this root is still the closest, in its turn."""
+        """Verify by a lookup, in its turn, that this root is still the closest."""
         if self.is_root(attribute):
             self._unverified[attribute] = None
             self._verify_next()
@@ -304,7 +303,7 @@ class TreeMembership:
     def _sync(self, tree: TreePlace) -> None:
         tree.move("no closer peer")
         tree.parent = None
-        # Newcomers may be the closest and know nothing, so more are asked than keep replicas.
+        # Newcomers may be the closest and know nothing, so ask more nodes than keep replicas.
         count = self._settings.backups + 1
         around = self._proximity.around(tree.attribute, 2 * count)
         sync = _Sync(around, self._proximity.around(tree.attribute, count))
@@ -325,7 +324,7 @@ class TreeMembership:
         return peer in sync.waiting or any(peer == other for other, _ in sync.heard)
 
     def on_pulled(self, contact: Contact, part: Pulled, *, is_child: bool) -> None:
-        """A neighbour has told what it knows."""
+        """Take the answer of a neighbour that was asked what it knows."""
         tree, sync = self.trees.get(part.attribute), self._syncs.get(part.attribute)
         if tree is None or sync is None or tree.role is not Role.SYNCING:
             return
@@ -341,13 +340,13 @@ class TreeMembership:
         self._conclude_if_complete(tree)
 
     def on_child_announced(self, attribute: str, peer: Peer) -> None:
-        """A child has announced its filters; it may be the former root that was awaited."""
+        """Conclude if a child that has announced its filters is the last awaited former root."""
         sync = self._syncs.get(attribute)
         if sync is not None and sync.expected.pop(peer, 0) is None:
             self._conclude_if_complete(self.trees[attribute])
 
     def on_timer(self, attribute: str) -> None:
-        """A neighbour has not answered: ask again, but not for ever."""
+        """Ask the neighbours again that have not answered, or become the root without them."""
         tree, sync = self.trees.get(attribute), self._syncs.get(attribute)
         if tree is None or sync is None or tree.role is not Role.SYNCING:
             return

@@ -1,4 +1,4 @@
-"""The messages of ScoutSubs; all messages for one peer within a moment go in one bundle.
+"""The messages of ScoutSubs; messages to one peer within a short time go in one bundle.
 
 `protocols/runtime/messages.py` says how a class declares a message.
 """
@@ -35,13 +35,13 @@ from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX, attribute_of
 NOBODY = b""
 """No peer."""
 WHOLE = -1
-"""The base of an announcement that is no change but gives all filters."""
+"""The base of an announcement that has all filters, and no change since a version."""
 NO_EVIDENCE = b""
 """Statements get their evidence when they are sent (`attestation.py`)."""
 RANGE_COUNT_MAX = 64
-"""How many events one acknowledgement may be about."""
+"""How many events one acknowledgement may cover."""
 HOPS_MAX = 1 << 16
-"""A receiver sends an event on with one hop more."""
+"""The decoder lowers larger numbers, so that later nodes can add to them."""
 
 _wire = ListEnvelope("scoutsubs", "Bundle")
 
@@ -77,7 +77,7 @@ TreeName: TypeAlias = Annotated[str, Kind("string", _read_tree_name)]
 ShardEpoch: TypeAlias = Annotated[int, Kind("uint64", _read_epoch)]
 Hops: TypeAlias = Annotated[int, at_most(HOPS_MAX)]
 More: TypeAlias = Annotated[int, Kind("uint64", _read_more)]
-"""How many events a message is about besides the one that it names, with the numbers after it."""
+"""How many events with consecutive numbers a message covers after the one that it names."""
 Base: TypeAlias = Annotated[
     int,
     Kind(
@@ -110,7 +110,7 @@ class Announce(NamedTuple):
     is_retry: bool
     """The child could not reach the peer that lies closer to the rendezvous."""
     root_ms: Duration = 0
-    """For how long the child has taken itself for the rendezvous, until just now."""
+    """For how long the child has acted as the rendezvous, until just now."""
     epoch: ShardEpoch = 0
     """The shard epoch up to which all filters in force below the child are in every shard; 0 if
     none is in force."""
@@ -141,7 +141,7 @@ class Raise(NamedTuple):
     event: Publication
     attribute: TreeName
     previous: int
-    """The number of the publisher's previous event that went the same way, or 0."""
+    """The number of the publisher's previous event in the same tree, or 0."""
     hops: Hops
     is_retry: bool
     wants_all: bool
@@ -149,7 +149,7 @@ class Raise(NamedTuple):
     age_ms: Duration
     """How long ago the event was published: nodes give up on old events."""
     is_permitted: bool = False
-    """Whether the rendezvous of the attribute itself lets the event go down a branch."""
+    """Whether the rendezvous of the attribute permits a shard to admit the event."""
 
 
 class Holder(NamedTuple):
@@ -189,7 +189,7 @@ class Notify(NamedTuple):
     hops: Hops
     is_resend: bool
     on_behalf: PeerId
-    """The peer whose children, by the replica of them, get the event; usually `NOBODY`."""
+    """The peer whose children get the event from a replica of its table; usually `NOBODY`."""
 
 
 @_wire.message(2)
@@ -204,7 +204,7 @@ class Confirm(NamedTuple):
 
 @_wire.message(21)
 class Offer(NamedTuple):
-    """The place of an event in the order of a tree; another tree may bring the event itself."""
+    """An event's id and predicate, in its place in a tree; another tree may bring the event."""
 
     id: EventId
     attribute: TreeName
@@ -213,7 +213,7 @@ class Offer(NamedTuple):
 
 @_wire.message(22)
 class Want(NamedTuple):
-    """No other tree brings an event that was offered."""
+    """A request for an offered event that no other tree has brought."""
 
     id: EventId
     attribute: TreeName
@@ -312,7 +312,7 @@ class Pull(NamedTuple):
 
 @_wire.message(17)
 class Pulled(NamedTuple):
-    """What a node knows of an attribute: as its rendezvous so far, or as a backup."""
+    """A node's state of an attribute: as its rendezvous so far, or as a backup."""
 
     attribute: TreeName
     was_root: bool
@@ -372,7 +372,7 @@ class Recall(NamedTuple):
     newest: int
     """Only this many of the newest; 0 for all."""
     about: EventId | None
-    """If given, the question is for this one event; the end of its publisher's id will do."""
+    """If given, the question is for this one event; the end of its publisher's id is enough."""
 
 
 @_wire.message(26)
@@ -399,7 +399,7 @@ class Span(NamedTuple):
 
 @_wire.message(27)
 class Inherit(NamedTuple):
-    """What the sender keeps of an attribute, for anti-entropy."""
+    """Digests of the sender's history of an attribute, for anti-entropy."""
 
     attribute: TreeName
     whole_us: int
@@ -429,15 +429,15 @@ class Audit(NamedTuple):
     number: int
     filters: tuple[Predicate, ...]
     age_ms: Duration
-    """Only events that came to the keeper at most so long ago,"""
+    """The question is for events that reached the keeper at most this long ago,"""
     grace_ms: Duration
-    """and at least so long ago: the tree may still bring later ones."""
+    """and at least this long ago: the tree may still bring later ones."""
     had: tuple[Digest, ...]
     """Digests of the ids of events that the subscriber has."""
 
 
 class Missed(NamedTuple):
-    """An event, and how long ago it came to the keeper."""
+    """An event, and how long ago it reached the keeper."""
 
     event: Publication
     age_ms: Duration
@@ -452,8 +452,8 @@ class Audited(NamedTuple):
     missed: tuple[Missed, ...]
     has_more: bool
     question: Signature = b""
-    """A hash of the question, if the answer is signed: of the events that the keeper keeps at
-    places from the first to the last, those that the question asks for are the missed ones."""
+    """A hash of the question, if the answer is signed. It states: of the events that the keeper
+    keeps at places from `first` to `last`, the question asks for the missed ones."""
     incarnation: int = 0
     first: int = 0
     last: int = 0
@@ -462,7 +462,7 @@ class Audited(NamedTuple):
 
 @_wire.message(31)
 class KeptAt(NamedTuple):
-    """A keeper says at which place it keeps an event, and may be held to it."""
+    """A keeper's signed statement at which place it keeps an event."""
 
     id: EventId
     attribute: TreeName
@@ -501,7 +501,7 @@ class Convict(NamedTuple):
     event: Publication
     place: int
     evidence: Evidence
-    """That it keeps the event under this number."""
+    """Evidence that it keeps the event at this place."""
     answer: SignedAnswer
 
 
@@ -510,7 +510,7 @@ class Convict(NamedTuple):
 
 @_wire.message(7)
 class Probe(NamedTuple):
-    """A question whether the receiver is alive."""
+    """A question whether the receiver is up."""
 
     number: int
 
@@ -543,7 +543,7 @@ class Piece(NamedTuple):
     """A message with some of the entries of its lists: one of several fragments."""
 
     number: int
-    """Of the whole message: the same in all its fragments, also when they are sent again."""
+    """The number of the whole message: the same in all its fragments, also in retransmissions."""
     place: int
     pieces: int
     """How many fragments there are."""

@@ -1,9 +1,9 @@
-"""How many trees the events that one peer sends may begin.
+"""How many trees a node enters for the events of one peer.
 
 A rendezvous that is not in the tree of an event's attribute looks up whether it is the closest
-node, and asks its neighbours what they know of the attribute. Anyone can publish events with ever
-new attributes, so the events of a peer begin only so many trees in a second. The others wait, and
-several of them begin together.
+node, and asks its neighbours what they know of the attribute. Any node can publish events with ever
+new attributes, so the rate of new trees is limited for each peer. Trees beyond the rate wait, and
+the node enters several of them together.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from smartpubsub.seam import Peer
 TIMER = "new trees"
 RATE = Rate(per_second=50, burst=64)
 BATCH_US = SECOND // 4
-"""How often trees of a peer that is beyond its rate begin."""
+"""The interval at which the node enters trees for a peer beyond its rate."""
 WAITING_MAX = 256
-"""The trees that wait for one peer."""
+"""How many trees may wait for one peer."""
 
 
 @dataclass(slots=True)
 class _PeerTrees:
-    """The trees that events of one peer are to begin later."""
+    """The trees that the node will enter later for events of one peer."""
 
     pace: Pace
     waiting: dict[str, None] = field(default_factory=dict)
 
 
 class NewTrees:
-    """The trees that events of each peer are to begin.
+    """The trees that the node will enter for events of its peers.
 
-    `begin` has the node enter a tree, unless there is no room for it, and returns whether it has.
+    `begin` enters a tree unless there is no room for it, and returns whether it has.
     """
 
     def __init__(self, outbox: ScoutOutbox, begin: Callable[[str], bool]) -> None:
@@ -44,7 +44,7 @@ class NewTrees:
         self._of_peer: dict[Peer, _PeerTrees] = {}
 
     def enter_for(self, peer: Peer, attribute: str) -> bool:
-        """Enter a tree for an event of a peer, now or later; whether the event may wait for it."""
+        """Enter a tree for an event of a peer, now or later; False if too many trees wait."""
         now = self._outbox.now
         trees = self._of_peer.setdefault(peer, _PeerTrees(Pace(now)))
         if attribute in trees.waiting:
@@ -72,11 +72,11 @@ class NewTrees:
             self._outbox.set_timer((TIMER, peer), BATCH_US, peer)
 
     def is_waiting(self, attribute: str) -> bool:
-        """Whether a tree is to begin later."""
+        """Whether the node will enter a tree later."""
         return any(attribute in trees.waiting for trees in self._of_peer.values())
 
     def tick(self) -> None:
-        """Forget the peers for which nothing waits and that have not used up their rate."""
+        """Forget peers without waiting trees that have not used up their rate."""
         for peer, trees in list(self._of_peer.items()):
             if not trees.waiting and trees.pace.is_idle(self._outbox.now):
                 del self._of_peer[peer]

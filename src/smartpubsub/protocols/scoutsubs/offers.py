@@ -1,8 +1,8 @@
 """Offered events: one copy of an event to a node that wants it in several trees.
 
-A parent that knows of an overlap (`overlaps.py`) offers an event in place of sending it: the id and
+A parent that knows of an overlap (`overlaps.py`) offers an event instead of sending it: the id and
 the predicate, in the event's place among the others of its publisher. Usually the event itself
-comes by the other tree. If it does not, the node requests it.
+arrives by the other tree. If it does not, the node requests it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import Peer
 
 HELD_COUNT_MAX = 10_000
-"""The limit of what waits for offered events; offers beyond it are retransmitted later."""
+"""How many messages may wait for offered events; offers beyond it are retransmitted later."""
 
 LineName: TypeAlias = tuple[str, Peer]
 """An attribute and a publisher."""
@@ -53,9 +53,9 @@ class Offers:
 
     def __post_init__(self) -> None:
         self._arrived: deque[EventId] = deque()
-        """Events whose waiting lines go on next."""
+        """Events whose waiting lines advance next."""
         self._lines: dict[LineName, deque[_HeldPart]] = {}
-        """What waits for an event that was offered before it."""
+        """Messages that wait for an event that was offered before them."""
         self.held_count = 0
         self._waiting: dict[EventId, dict[LineName, None]] = {}
         """The lines that an event was offered in."""
@@ -63,7 +63,7 @@ class Offers:
     # --- events and offers from the parent ---
 
     def on_notify(self, peer: Peer, part: Notify) -> None:
-        """An event comes down the tree; it waits behind an event that was offered before it."""
+        """Pass on an event from the parent, unless it waits behind one that was offered before."""
         name = part.attribute, part.event.id.publisher
         line = self._lines.get(name)
         if line is None or part.on_behalf != NOBODY:
@@ -80,7 +80,7 @@ class Offers:
             self._hold(name, _HeldPart(peer, part))
 
     def on_offer(self, peer: Peer, part: Offer) -> None:
-        """An event is offered that may come by another tree."""
+        """Wait for an offered event that may arrive by another tree, or request it."""
         if not self._recovery.is_ready:
             return
         name = part.attribute, part.id.publisher
@@ -111,9 +111,9 @@ class Offers:
         self.held_count += 1
 
     def on_event(self, id: EventId) -> None:
-        """An event has arrived: let pass what has waited for it, and what that lets pass in turn.
+        """Advance the lines that have waited for an event, and those that wait for these.
 
-        In a loop, as a chain of events that wait for each other may be long.
+        This is a loop rather than a recursion, as a chain of waiting events may be long.
         """
         if id not in self._waiting:
             return
@@ -156,7 +156,7 @@ class Offers:
         self._outbox.set_timer(("offer", *name), self._times.timeout_us)
 
     def on_timer(self, attribute: str, publisher: Peer) -> None:
-        """An offered event has not come by another tree."""
+        """Request an offered event that has not arrived by another tree, or stop waiting."""
         name = attribute, publisher
         line = self._lines.get(name)
         if line is None:
@@ -186,7 +186,7 @@ class Offers:
 def _brings(table: FilterTable, event: Predicate) -> bool:
     """Whether a tree, or one of its shards, carries an event to this node.
 
-    Of a split one it is not known here what comes for the children: each shard has other ones.
+    Of a split attribute, this node does not know the children in the other shards.
     """
     own, children = table.interested(event)
     return bool(own) or (bool(children) and not is_split(table.epoch))

@@ -1,8 +1,8 @@
-"""Overlaps: the filters of a node in other trees, which its parents in a tree are told of.
+"""Overlaps: the filters of a node in other trees, which it tells its parent in a tree.
 
 A node with filters in several trees would get an event that matches in two of them twice. So it
 tells its parent in a tree which filters it has in other trees (overlaps), and the parent offers it
-such an event in place of sending it. A node names only filters in trees that come earlier in an
+such an event instead of sending it. A node names only filters in trees that come earlier in an
 order that all nodes share, so one of the trees always carries the event itself. A parent's
 knowledge may be out of date: at worst an event comes twice, or has to be requested.
 """
@@ -22,14 +22,14 @@ from smartpubsub.protocols.scoutsubs.shard_names import base_name, is_split
 from smartpubsub.seam import Peer
 
 ELSEWHERE_COUNT_MAX = 64
-"""The number of filters in other trees that a parent is told of."""
+"""How many filters in other trees a node tells a parent."""
 TREES_TOLD_MAX = 64
-"""The number of trees whose parents are told: those of own subscriptions first."""
+"""In how many trees a node tells its parent: those of own subscriptions first."""
 MEMBER_COUNT_MAX = 1_000
-"""Filters of larger tables are not named in other trees: it would take long to find them."""
+"""A node names no filters of larger tables in other trees: finding them would take long."""
 DELAY_US = 50_000
 INTERVAL_US = 250_000
-"""Parents are told of overlaps this long after a change, and at most once in this interval."""
+"""A node tells its parents this long after a change, and at most once in this interval."""
 
 
 @dataclass(eq=False)
@@ -47,11 +47,11 @@ class Overlaps:
         self._told_us = -INTERVAL_US
 
     def forget(self, attribute: str) -> None:
-        """The node leaves a tree."""
+        """Forget a tree that the node leaves."""
         self._told.pop(attribute, None)
 
     def schedule(self) -> None:
-        """Tell the parents of overlaps after a moment."""
+        """Tell the parents the overlaps after a short delay."""
         if not self._is_due:
             self._is_due = True
             earliest_us = self._told_us + INTERVAL_US - self._outbox.now
@@ -73,7 +73,7 @@ class Overlaps:
             others = (*others, *shown)[:ELSEWHERE_COUNT_MAX]
 
     def tell_again(self, attribute: str) -> None:
-        """The parent of a tree may not know the overlaps."""
+        """Tell the parent of a tree again, as it may not know the overlaps."""
         self._told.pop(attribute, None)
         self.schedule()
 
@@ -101,7 +101,7 @@ class Overlaps:
         self._told[attribute] = (parent, others)
 
     def on_elsewhere(self, peer: Peer, part: Elsewhere) -> None:
-        """A child tells which filters it has in other trees."""
+        """Take the filters that a child has in other trees."""
         table = self._tables.get(part.attribute)
         child = table.children.get(peer) if table else None
         if child is not None:
@@ -117,8 +117,8 @@ class Overlaps:
 
 
 def _shown_elsewhere(table: FilterTable) -> tuple[Predicate, ...]:
-    """The filters of a table that parents in other trees are told of."""
-    # With a shortcut past this node, events do not come to it.
+    """The filters of a table that the node tells its parents in other trees."""
+    # With a shortcut past this node, events do not reach it.
     if table.direct is not None or table.member_count > MEMBER_COUNT_MAX:
         return ()
     if is_split(table.epoch):  # Each shard has other nodes below this one.
@@ -127,9 +127,9 @@ def _shown_elsewhere(table: FilterTable) -> tuple[Predicate, ...]:
 
 
 def _overlaps_of_only_child(table: FilterTable) -> tuple[Predicate, ...]:
-    """What the parent has to know of the node that the shortcut leads to.
+    """The overlaps of the node that the shortcut leads to.
 
-    Nothing while the filters of another child are being added, after which the shortcut ends.
+    Empty while the filters of another child are being added, after which the shortcut ends.
     """
     live = table.live_children()
     if len(live) != 1:

@@ -1,11 +1,12 @@
-"""What a node stores so that after a crash it knows again what it has acknowledged.
+"""What a node stores so that it still has, after a crash, all that it has acknowledged.
 
 Replicas exist on other nodes, but all nodes may crash at once, or there may be no others. A node
 stores the events in its custody, those that it keeps as a replica, the filters of its children, and
-what convicts other nodes.
-A completed event that stays as history is not stored again but marked as done. If the mark is lost
-in a crash, the event is sent again, and nodes recognise it; so the marks of a second are stored
-together. Where another node knows better after a restart, what was stored does not count.
+its convictions.
+
+A completed event that stays as history is not stored again but marked as done. If a crash loses the
+mark, the node sends the event again, and other nodes recognise it; so the node stores the marks of
+a second together. After a restart, newer state of other nodes replaces the stored state.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ _CHILD = b"child/"
 _EPOCH = b"stage/"
 _CONVICT = b"convict/"
 _CHILD_BYTES_MAX = 4 << 20
-"""A child with longer filters is not stored; its replicas have to do."""
+"""A node does not store a child with longer filters, and relies on replicas."""
 _USER_BYTES_MIN = 4 << 20
-"""A publisher or a peer may have so much where the storage is small."""
-# What was accepted once is read again, whatever the limits are by now.
+"""How much a publisher or a peer may have even if the storage is small."""
+# A node reads everything that it once accepted, even if its limits are lower now.
 _LIMITS = MessageLimits(message_bytes_max=8 << 20, events=RpcLimits(attributes_max=1_000))
 MARKS_TIMER = "marks"
 _MARKS_US = SECOND
-"""The marks of so long a time are stored together."""
+"""The node stores the marks of this time together."""
 _NUMBERS = struct.Struct(">II")
 _INT64 = struct.Struct(">q")
 _LENGTH = struct.Struct(">H")
@@ -62,7 +63,7 @@ StoredPart = TypeVar("StoredPart", bound=Part)
 
 
 class Persistence:
-    """What is in storage, and what was loaded from it and has not been used yet."""
+    """The stored values, and the loaded ones that have not been used yet."""
 
     def __init__(
         self, outbox: ScoutOutbox, settings: ScoutSettings, own: Peer, ledger: Ledger
@@ -80,7 +81,7 @@ class Persistence:
         self._sizes: dict[bytes, int] = {}
         self.bytes_held = 0
         self._marked_in: dict[bytes, bytes] = {}
-        """The keys of completed events, and those that their marks are stored under."""
+        """The keys of completed events, and the keys under which their marks are stored."""
         self._marks: dict[bytes, dict[bytes, None]] = {}
         """By key: the keys of the events that are marked under it."""
         self._set_last_marks(0)
@@ -100,9 +101,9 @@ class Persistence:
         return self.bytes_held >= self._settings.stored_bytes_max
 
     def has_room_for(self, event: Publication, owner: Peer) -> bool:
-        """Whether an event may be stored, by its publisher and by the node that has custody of it.
+        """Whether its publisher and the node that has custody of it may store an event here.
 
-        What this node has custody of itself counts for the publisher alone.
+        An event in this node's own custody counts for the publisher alone.
         """
         size = event.wire_bytes
         if self._by_publisher.has_room_for(event.id.publisher, size) and (
@@ -137,7 +138,7 @@ class Persistence:
         self.store_marks()  # Without its mark, an old event would be sent once more.
 
     def drop_record(self, key: EventKey) -> None:
-        """An event is completed and does not stay."""
+        """Remove a completed event that does not stay as history."""
         stored_key = _record_key(key)
         self._discharge(stored_key, key[0].publisher)
         self._drop(stored_key, may_be_late=True)
@@ -145,7 +146,7 @@ class Persistence:
             self._forget_mark(stored_key)
 
     def mark_done(self, key: EventKey) -> None:
-        """An event is completed and stays as history."""
+        """Mark a completed event that stays as history."""
         stored_key = _record_key(key)
         if stored_key in self._sizes and stored_key not in self._marked_in:
             self._discharge(stored_key, key[0].publisher)  # From now on, the history counts it.
@@ -176,15 +177,15 @@ class Persistence:
         self._put(marks, b"".join([_LENGTH.pack(len(name)) + name for name in names]))
 
     def _unmark(self, key: bytes) -> None:
-        """A node has taken custody of an event again."""
+        """Remove the mark of an event that is in a node's custody again."""
         marks = self._forget_mark(key)
         if marks in self._sizes:
             self._put_marks(marks)
 
     def _forget_mark(self, key: bytes) -> bytes:
-        """Forget the mark of an event that is not stored; the key that it was under.
+        """Forget the mark of an event; return the key that it is stored under.
 
-        It is removed from storage with the last of those that are stored with it.
+        It is removed from storage together with the last mark under that key.
         """
         marks = self._marked_in.pop(key)
         del self._marks[marks][key]
@@ -194,7 +195,7 @@ class Persistence:
         return marks
 
     def drop_done(self, key: EventKey) -> None:
-        """An event leaves the history; it stays stored if it is not completed."""
+        """Remove an event that leaves the history, unless it is not completed."""
         stored_key = _record_key(key)
         if stored_key in self._marked_in:  # It was discharged when it was completed.
             self._drop(stored_key, may_be_late=True)
@@ -221,7 +222,7 @@ class Persistence:
         self._by_child.change(peer, self._drop(_child_key(attribute, peer)))
 
     def keep_epoch(self, attribute: str, epoch: int) -> None:
-        """Store the shard epoch, as events come by the shards after a restart."""
+        """Store the shard epoch, as events arrive by the shards after a restart."""
         self._epochs[attribute] = epoch
         self._put(_EPOCH + attribute.encode(), _INT64.pack(epoch))
 
@@ -230,17 +231,17 @@ class Persistence:
         return self._epochs.get(attribute, NO_EPOCH)
 
     def drop_epoch(self, attribute: str) -> None:
-        """The node has left the attribute's tree."""
+        """Remove the epoch of a tree that the node has left."""
         self._epochs.pop(attribute, None)
         self._drop(_EPOCH + attribute.encode())
 
     def keep_conviction(self, part: Convict) -> None:
-        """Store what convicts a node."""
+        """Store a conviction."""
         if not self.is_full:
             self._put(_CONVICT + part.answer.keeper, encode(Bundle((part,))))
 
     def take_convictions(self) -> list[Convict]:
-        """The loaded convictions; they are handed out once."""
+        """Take the loaded convictions."""
         convictions, self._convictions = self._convictions, []
         return convictions
 
@@ -289,7 +290,7 @@ class Persistence:
         self._outbox.emit(Load(STORED))
 
     def on_loaded(self, values: Iterable[tuple[bytes, bytes]]) -> list[tuple[Publication, str]]:
-        """Take what was stored; return the completed events that stay as history."""
+        """Read the stored values; return the completed events that stay as history."""
         self._loaded_us = self._outbox.now
         past: list[tuple[Publication, str]] = []
         for stored_key, value in values:
@@ -336,7 +337,7 @@ class Persistence:
             self._by_child.change(_child_in(key), self._sizes[key])
 
     def _read_marks(self, key: bytes, value: bytes) -> None:
-        if not value:  # As earlier versions have stored the mark of one event.
+        if not value:  # Earlier versions have stored each mark under a key of its own.
             self._mark(_RECORD + key.removeprefix(_DONE), key)
             return
         (number,) = _INT64.unpack(key.removeprefix(_DONE))
@@ -353,16 +354,16 @@ class Persistence:
         return list(self._children)
 
     def take_children(self, attribute: str) -> tuple[ChildCopy, ...]:
-        """The loaded children of an attribute; they are handed out once."""
+        """Take the loaded children of an attribute."""
         return tuple(self._children.pop(attribute, {}).values())
 
     def take_records(self) -> list[tuple[Peer, Record]]:
-        """The loaded events that are not completed; they are handed out once."""
+        """Take the loaded events that are not completed."""
         records, self._records = self._records, []
         return records
 
     def tick(self, attributes: Container[str]) -> None:
-        """Remove what was loaded and has not been used for long."""
+        """Remove loaded values that have not been used for long."""
         if self._outbox.now - self._loaded_us <= 2 * self._settings.renew_us:
             return
         for attribute in list(self._children):

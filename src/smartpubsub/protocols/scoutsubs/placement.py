@@ -30,7 +30,7 @@ class _PlacedEvent:
     wants_answer: bool
     sent: dict[Peer, None] = field(default_factory=dict)
     placed: dict[Peer, None] = field(default_factory=dict)
-    """The keepers that have signed for a place, so that they can be convicted."""
+    """The keepers that have signed for a place, and can be convicted if they forget the event."""
     signed: dict[Peer, bytes] = field(default_factory=dict)
 
     def has_signed(self, peer: Peer) -> bool:
@@ -40,7 +40,7 @@ class _PlacedEvent:
 
 @dataclass(eq=False)
 class Placement:
-    """The events that this node has published and that keepers are to keep.
+    """The events of this node that keepers have to keep.
 
     `on_quorum` is called with an event and its tree when enough keepers have signed.
     """
@@ -56,10 +56,7 @@ class Placement:
         self._placed: dict[EventKey, _PlacedEvent] = {}
 
     def place(self, event: Publication, tree: str, holders: Collection[Peer] = ()) -> None:
-        """Have all keepers keep an event, except those that hold it.
-
-        If the keepers are not known yet, that happens when they are.
-        """
+        """Send an event to all keepers except those that hold it, once the keepers are known."""
         key = (event.id, tree)
         placed = self._placed.get(key)
         if placed is None and not self._settings.keeper_quorum and self._keepers.are_known(tree):
@@ -76,7 +73,7 @@ class Placement:
             self._send(key, placed)
 
     def ask(self, event: Publication, tree: str) -> None:
-        """Have all keepers that have not signed for an event keep it, and sign."""
+        """Ask all keepers that have not signed for an event to keep it and to sign."""
         placed = self._placed.setdefault((event.id, tree), _PlacedEvent(event, wants_answer=True))
         placed.wants_answer = True
         self._convictions.remember(event)
@@ -94,12 +91,12 @@ class Placement:
             del self._placed[key]
 
     def _keep_own(self, event: Publication, tree: str) -> None:
-        """Keep an event here too, if subscribers ask this node: in small networks they do."""
+        """Keep an event here too if this node is a keeper, as in small networks."""
         if self._keepers.includes_own(tree):
             self._own_keeper.keep(event, tree)
 
     def on_keepers_found(self, tree: str) -> None:
-        """The keepers of a tree are known."""
+        """Send the events that have waited for the keepers of a tree."""
         for key, placed in list(self._placed.items()):
             if key[1] == tree:
                 self._send(key, placed)
@@ -110,8 +107,8 @@ class Placement:
     def has_quorum(self, key: EventKey) -> bool:
         """Whether enough keepers have signed that they keep an event, in most bands.
 
-        Keepers that this node has not found by itself do not count, nor those that could forget
-        the event with impunity, as they have not signed for a place.
+        Keepers that this node has not found by its own lookups do not count. Nor do keepers without
+        a signature for a place, as they could forget the event with impunity.
         """
         tree = key[1]
         placed = self._placed.get(key)
@@ -143,7 +140,7 @@ class Placement:
         return placed is not None and peer in placed.sent and peer not in placed.signed
 
     def on_kept_at(self, peer: Peer, part: KeptAt) -> None:
-        """A keeper has signed for the place of an event."""
+        """Take a keeper's signature for the place of an event."""
         self._convictions.on_kept_at(peer, part)
         key = (part.id, part.attribute)
         placed = self._placed.get(key)
@@ -152,17 +149,17 @@ class Placement:
             self._conclude_if_signed(key)
 
     def on_recorded(self, peer: Peer, part: Recorded) -> None:
-        """A keeper has signed that it keeps an event."""
+        """Take a keeper's signature that it keeps an event."""
         key = (part.id, part.attribute)
         if not part.is_full and self.has_asked(peer, part):
             self._placed[key].signed[peer] = part.evidence
             self._conclude_if_signed(key)
 
     def take(self, key: EventKey) -> list[Holder]:
-        """The keepers that have signed for an event, which is published now."""
+        """Take the keepers that have signed for an event that is published now."""
         placed = self._placed.get(key)
         if placed is None or not placed.wants_answer:
-            return []  # It may wait until the keepers are known.
+            return []  # The event may still wait until the keepers are known.
         del self._placed[key]
         return [Holder(*item) for item in placed.signed.items()]
 

@@ -4,8 +4,7 @@ Each component owns its state and knows only those before it in this order: outb
 detector, proximity, persistence, recovery, history, audit keeper, replicas, membership, filters,
 subscriptions, replication, anti-entropy, local delivery, replay, shards, recent events,
 dissemination, offers, forwarding, custody, admission, root lookup, tree keepers, convictions,
-placement, publisher, auditor, senders. What a component finds out that concerns later ones it
-reports here.
+placement, publisher, auditor, senders. A component reports news that concern later ones here.
 """
 
 from __future__ import annotations
@@ -107,11 +106,11 @@ from smartpubsub.seam import (
 TICKS_PER_ROOT_LOOKUP = 9
 """At every ninth tick, or three minutes, a lookup verifies that a rendezvous still is one."""
 RAISED_BEFORE_JOINING_MAX = 1_000
-"""How many events of others wait until the node has joined; their publishers retransmit more."""
+"""How many events of other nodes wait until this one has joined; publishers retransmit others."""
 TREES_AT_ONCE = 64
-"""A node looks after this many trees at a time, and handles other inputs in between."""
+"""How many trees one step of the upkeep covers; the node handles other inputs in between."""
 PROBE_US_MAX = 10 * MINUTE
-"""A probe that was answered later than this says nothing about the next ones."""
+"""A probe that was answered later than this is no sample of the round trip."""
 
 
 class ScoutSubs:
@@ -237,7 +236,7 @@ class ScoutSubs:
         self._reassembly = Reassembly(kademlia.ledger)
         self._calls = Deferred(DEFERRED_COUNT_MAX)
         self._publications = Deferred(settings.record_count_max)
-        """Apart from other calls, as a subscription may end before the node has joined."""
+        """Apart from other calls: beyond their limit, the node refuses them without an error."""
         self._raised = Deferred(RAISED_BEFORE_JOINING_MAX)
         """Events on their way up that reached this node before it has joined."""
         self._has_joined = False
@@ -245,7 +244,7 @@ class ScoutSubs:
         self._is_loaded = False
         self._ticks = 0
         self._upkeep: list[list[str]] = []
-        """The trees that are still to be looked after in this tick."""
+        """The trees whose upkeep is still to be done in this tick."""
         self._upkeep_us = 0
         self._on_part = self._part_handlers()
         self._on_contact_part = self._contact_part_handlers()
@@ -283,7 +282,7 @@ class ScoutSubs:
         }
 
     def _contact_part_handlers(self) -> dict[type, Callable[[Contact, Any], None]]:
-        """What handles a message of which more than the peer id of its sender has to be known."""
+        """The handlers of messages that need the addresses of the sender too."""
         return {
             messages.Announce: self._filters.on_announce,
             messages.Pull: self._on_pull,
@@ -342,7 +341,7 @@ class ScoutSubs:
         return self._outbox.take()
 
     def recall(self, number: int, past: Past, now: int) -> list[Effect]:
-        """Have a subscription begin with earlier events; `CaughtUp` comes after them.
+        """Begin a subscription with earlier events; `CaughtUp` comes after them.
 
         Call it before any event is delivered to the subscription.
         """
@@ -418,7 +417,7 @@ class ScoutSubs:
         return self._outbox.take()
 
     def _begin(self) -> None:
-        """Take part as soon as the node has joined the overlay and has loaded what it stored."""
+        """Take part as soon as the node has joined the overlay and has loaded its storage."""
         if self._has_joined or not (self._is_placed and self._is_loaded):
             return
         self._has_joined = True
@@ -453,11 +452,10 @@ class ScoutSubs:
                 self._on_message(contact, whole)
 
     def _on_message_before_joining(self, peer: Peer, part: messages.Part) -> None:
-        """A node that knows no peers would take itself for every rendezvous, so it does little.
+        """Keep events on their way up, and answer peers that have restarted; drop other messages.
 
-        It keeps events on their way up: if it dropped them and is the rendezvous when it has
-        joined, it would admit their successors first. It can tell a peer that has restarted that
-        it keeps nothing for it.
+        A node that knows no peers would take itself for every rendezvous. If it dropped events and
+        were their rendezvous once joined, it would admit their successors first.
         """
         if isinstance(part, messages.PullOwn):
             self._tables_kept.on_pull_own(peer)
@@ -483,21 +481,21 @@ class ScoutSubs:
             self._on_contact_part[kind](contact, verified)
 
     def _on_roots_found(self, tree: str) -> None:
-        """Go on with the acknowledgements and the events that have waited for a lookup."""
+        """Handle the acknowledgements and place the events that have waited for a lookup."""
         if not self._settings.region_size:
             self._placement.on_keepers_found(tree)
         for contact, part in self._senders.take_held(tree):
             self._on_message(contact, part)
 
     def _forward(self, peer: Peer, part: messages.Raise) -> None:
-        """Pass an event on; forged ones only where all nodes are trusted, to save the check."""
+        """Forward an event; verify it first, unless all nodes are trusted (no audits)."""
         if self._settings.has_audits and not self._signing.is_signed(part.event):
             self._outbox.reject("signature")
             return
         self._forwarding.forward(part, peer)
 
     def _on_pull(self, contact: Contact, part: messages.Pull) -> None:
-        """A node that becomes the rendezvous asks what this one knows."""
+        """Answer a node that becomes the rendezvous and asks for this node's state."""
         attribute, table = part.attribute, self._filters.tables.get(part.attribute)
         records = self._admission.records_of(attribute)
         epoch = self._filters.epochs.of(attribute)
@@ -602,7 +600,7 @@ class ScoutSubs:
         self._filters.epochs.set_epoch(attribute, max(FIRST_EPOCH, *epochs))
         for child in self._filters.tables[attribute].live_children():
             self._filters.epochs.on_child_epoch(attribute, child.epoch)
-        for peer in adopted:  # After all are added, as an update replaces what replicas have.
+        for peer in adopted:  # After all are added, as an update replaces the copy of a replica.
             self._filters.touch(attribute, peer)
         self._replication.refresh(attribute)
         self._filters.advance(attribute)
@@ -657,14 +655,14 @@ class ScoutSubs:
         self._subscriptions.on_epoch(news.attribute)
 
     def _on_own(self, part: messages.Part) -> None:
-        """The rendezvous on this node has answered the publisher on it."""
+        """Handle a message of this node to itself, from the rendezvous to the publisher."""
         if SCOUT_RULES[type(part)].allows(self._senders, self._own, part):
             self._on_part[type(part)](self._own.peer, part)
 
     # --- recovery ---
 
     def _on_pulled_own(self, peer: Peer, part: messages.PulledOwn) -> None:
-        """A replica of this node's tables has answered after a restart."""
+        """Restore tables from the answer of a replica after a restart."""
         self._recovery.on_answer(peer)
         for attribute, children in part.trees:
             if self._membership.join(attribute) is not None:
@@ -680,9 +678,9 @@ class ScoutSubs:
             self._filters.announce(attribute)
 
     def _resume(self) -> None:
-        """Go on with what was stored, when the node takes part and has recovered.
+        """Restore stored children and events, when the node takes part and has recovered.
 
-        Where the node was not the rendezvous, replicas may have told it the children already.
+        In trees where it was not the rendezvous, replicas may have restored the children already.
         """
         if not self._publications.is_open or not self._recovery.is_ready:
             return
@@ -736,7 +734,7 @@ class ScoutSubs:
         self._watch_peers()
 
     def _begin_upkeep(self) -> list[str]:
-        """The trees to look after now; the others follow, a few at a time, until the next tick."""
+        """The trees of the first step of the upkeep; others follow in steps until the next tick."""
         trees = list(self._membership.trees)
         slices = [trees[n : n + TREES_AT_ONCE] for n in range(0, len(trees), TREES_AT_ONCE)]
         self._upkeep = slices[1:]
@@ -838,7 +836,7 @@ class ScoutSubs:
         return [(name, tuple(c.copy() for c in table.children.values())) for name, table in tables]
 
     def convicted(self) -> dict[Peer, str]:
-        """The nodes that this one has convicted of a lie, and what they have signed."""
+        """The nodes that this one has convicted of a lie, and what each of them has signed."""
         return {
             peer: f"that it keeps an event of {part.answer.attribute}, and an answer without it"
             for peer, part in self._convictions.convicted.items()
@@ -849,7 +847,7 @@ class ScoutSubs:
         return self._subscriptions.attribute_for(predicate)
 
     def next_hop(self, attribute: str) -> Contact | None:
-        """Where an event for an attribute's rendezvous goes from here; None if it stays."""
+        """The next hop of an event towards an attribute's rendezvous; None if it is here."""
         place = self._membership.trees.get(attribute)
         if place is None:
             return self._proximity.closer(attribute)
@@ -863,7 +861,7 @@ class ScoutSubs:
     def check(self) -> None:
         """Assert the invariants of all components."""
         for bound in self.tally().bounds:
-            # The event that fills the storage, and those of a take-over, may go beyond the limit.
+            # The event that fills the storage, and those of a take-over, may exceed the limit.
             assert bound.held <= bound.held_max or bound.what == "stored bytes", bound.what
         check_components(self)
 

@@ -37,7 +37,7 @@ KEPT_TRIES = 3
 """After this many tries a quorum of keepers replaces the acknowledgement of the rendezvous. A
 rendezvous that is down is replaced before that."""
 LAST_KNOWN_MAX = 10_000
-"""The last event is remembered for this many attributes; for others the order is not kept."""
+"""For how many attributes a node remembers its last event; for others it cannot keep the order."""
 
 
 @dataclass(slots=True)
@@ -81,18 +81,18 @@ class Publisher:
         self._copies: dict[tuple[EventId, str], _PublishedCopy] = {}
         """Copies without an acknowledgement."""
         self._attributes: dict[EventId, dict[str, None]] = {}
-        """The attributes whose acknowledgement is awaited."""
+        """By event: the attributes whose rendezvous have not acknowledged it."""
         self._held: dict[EventId, list[Held]] = {}
-        """The nodes that have said that they store an event."""
+        """The nodes that have stated that they keep an event."""
         self._incomplete: dict[EventId, dict[str, _PublishedCopy]] = {}
-        """Events whose completion is awaited, and by which attributes."""
+        """By event and attribute: copies whose completion is awaited."""
         self._last: BoundedDict[str, EventId] = BoundedDict(LAST_KNOWN_MAX)
         """The last event to each attribute's rendezvous."""
         self._roots: BoundedDict[str, _KnownRoot] = BoundedDict(ROOTS_KNOWN_MAX)
         self._unproved: dict[EventKey, tuple[Peer, Admitted]] = {}
         """Acknowledgements that wait for the signatures of keepers."""
         self._doubted: BoundedDict[str, None] = BoundedDict(ROOTS_KNOWN_MAX)
-        """Attributes whose rendezvous keepers have stood in for."""
+        """Attributes in which keepers have stood in for the rendezvous."""
         self._admission = AdaptiveTimeout(0)
         self._deadlines: Deadlines[tuple[EventId, str]] = Deadlines(self._outbox, "publish")
         self._incarnation = 0
@@ -116,8 +116,8 @@ class Publisher:
             reason = "too many events are not yet acknowledged; publish slower"
             self._outbox.deliver(Refused(event.id, reason))
             return
-        # An event of an earlier incarnation is retransmitted for as long as nodes recognise it; if
-        # it is older, the application has asked for it again.
+        # Retransmit an event of an earlier incarnation for as long as nodes recognise it. If it is
+        # older, the application publishes it anew.
         is_recent = 0 <= now - event.created_us < 2 * settings.renew_us
         is_earlier = event.id.incarnation < self._incarnation
         began_us = event.created_us if is_earlier and is_recent else now
@@ -167,10 +167,9 @@ class Publisher:
             self._deadlines.set((copy.event.id, copy.attribute), timeout_us)
 
     def _send_past_relays(self, copy: _PublishedCopy, part: Raise) -> None:
-        """Send a copy straight to the nodes found closest, in turn: a relay may drop it.
+        """Send a copy directly to the nodes found closest, in turn, as a relay may drop it.
 
-        The rendezvous may drop it too, so keepers get it in any case. An event must not overtake
-        its predecessor, and where links are full nothing is sent twice.
+        The copy must not overtake its predecessor. While links are full, send nothing twice.
         """
         found = [peer for peer in self._root_lookup.found(copy.attribute) if peer != self._own]
         if not found or copy.tries < 2 or self._times.are_slow:
@@ -180,7 +179,7 @@ class Publisher:
             self._outbox.queue(found[(copy.tries - 2) % len(found)], part._replace(hops=1))
 
     def _known_root(self, copy: _PublishedCopy, *, is_retry: bool) -> _KnownRoot | None:
-        """The rendezvous to send a copy to straight, unless it would overtake its predecessor."""
+        """The rendezvous to send a copy to directly, unless it would overtake its predecessor."""
         root = self._roots.get(copy.attribute) if self._settings.is_reliable else None
         if root is None or is_retry:
             return root
@@ -191,7 +190,7 @@ class Publisher:
         return None if is_overtaking else root
 
     def on_timer(self) -> None:
-        """Copies were not acknowledged in time."""
+        """Retransmit copies that were not acknowledged in time."""
         for key in self._deadlines.due():
             if key in self._copies:  # Otherwise its completion alone is awaited.
                 self._on_late(self._copies[key])
@@ -225,7 +224,7 @@ class Publisher:
         return copy is not None and copy.admitted_by == peer
 
     def on_admitted(self, peer: Peer, part: Admitted) -> None:
-        """A rendezvous has acknowledged an event, or refused it."""
+        """Take the answer of a rendezvous that has acknowledged an event, or refused it."""
         attribute = base_name(part.attribute)
         if not self._is_proved(peer, part):
             return
@@ -254,7 +253,7 @@ class Publisher:
         self._settle(copy, [Held(tree, *holder) for holder in holders])
 
     def _settle(self, copy: _PublishedCopy, held: list[Held]) -> None:
-        """An attribute's rendezvous, or keepers in its place, have an event."""
+        """Note that an attribute's rendezvous, or keepers in its place, have an event."""
         id, attribute = copy.event.id, copy.attribute
         signed = self._placement.take((id, attribute))
         every = self._held.get(id, [])
@@ -271,7 +270,7 @@ class Publisher:
     # --- keepers ---
 
     def _is_proved(self, peer: Peer, part: Admitted) -> bool:
-        """Have the keepers keep an acknowledged event; whether enough of them have signed."""
+        """Send an acknowledged event to keepers; return whether enough of them have signed."""
         attribute = base_name(part.attribute)
         copy = self._copies.get((part.id, attribute))
         if copy is None or copy.is_kept or part.refusal or not self._settings.has_audits:
@@ -285,14 +284,14 @@ class Publisher:
         return False
 
     def on_quorum(self, key: EventKey) -> None:
-        """Enough keepers have signed that they keep an event."""
+        """Continue with an event that enough keepers have signed for."""
         if key in self._unproved:
             self.on_admitted(*self._unproved.pop(key))
         elif key in self._copies:
             self._publish_if_kept(self._copies[key])
 
     def _ask_keepers(self, copy: _PublishedCopy) -> None:
-        """Have keepers sign for an event that its rendezvous has not acknowledged."""
+        """Ask keepers to sign for an event that its rendezvous has not acknowledged."""
         settings = self._settings
         is_asking = copy.tries >= ASKED_TRIES and not copy.is_kept and settings.has_audits
         if is_asking and (settings.keeper_quorum or not self._times.are_slow):
@@ -302,8 +301,8 @@ class Publisher:
     def _publish_if_kept(self, copy: _PublishedCopy) -> None:
         """Publish an event that keepers keep, if its rendezvous does not acknowledge it in time.
 
-        The rendezvous may drop it and answer probes. The copy is retransmitted as before: another
-        node may become the rendezvous.
+        The rendezvous may drop it and answer probes. The publisher goes on to retransmit the copy,
+        as another node may become the rendezvous.
         """
         key = (copy.event.id, copy.attribute)
         is_open = copy.attribute in self._attributes.get(copy.event.id, ())
@@ -314,7 +313,7 @@ class Publisher:
             self._settle(copy, [])
 
     def on_completed(self, part: Completed) -> None:
-        """All subscribers that an event reaches by one attribute have it."""
+        """Note that all subscribers that an event reaches by one attribute have it."""
         left = self._incomplete.get(part.id, {})
         attribute = base_name(part.attribute)
         copy = left.get(attribute)
@@ -344,7 +343,7 @@ class Publisher:
                     self._send(copy, is_retry=True)
 
     def _give_up(self) -> None:
-        """Forget copies that are lost: in unreliable variants they are not retransmitted."""
+        """Forget lost copies, as unreliable variants do not retransmit them."""
         oldest = self._outbox.now - self._settings.suspect_us
         for (id, attribute), copy in list(self._copies.items()):
             if copy.sent_us < oldest:
@@ -353,7 +352,7 @@ class Publisher:
                 self._held.pop(id, None)
 
     def on_peer_down(self, peer: Peer) -> None:
-        """A peer is down, so it is no rendezvous any more."""
+        """Send the copies again that went to a peer that is down."""
         for attribute in [name for name, root in self._roots.items() if root.peer == peer]:
             del self._roots[attribute]
         if self._settings.is_reliable and not self._detector.is_slow(peer):

@@ -1,7 +1,7 @@
 """Acknowledgements of consecutive events of a publisher, sent as one message.
 
-Components queue one message for each event. Before a bundle is sent, those that follow each other
-become one; the receiver takes it apart before any component sees it.
+Components queue one message for each event. Before the outbox sends a bundle, it joins those of
+consecutive events; the receiver takes them apart before any component sees them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from smartpubsub.protocols.scoutsubs.messages import (
 from smartpubsub.seam.tuples import made
 
 RANGED = frozenset({Admitted, Confirm, Done, Recorded})
-"""The messages that may be about several events."""
+"""The messages that may cover several events."""
 _NUMBER_MAX = (1 << 32) - 1
-"""Of an event."""
+"""The highest number of an event."""
 _MORE_MAX = RANGE_COUNT_MAX - 1
 _RANGE = Struct(">II")
 """The number of the first event, and how many follow it."""
@@ -46,10 +46,10 @@ class EventRange(NamedTuple):
 
 
 def in_ranges(queue: list[Any]) -> list[Part]:
-    """Messages with the acknowledgements of consecutive events as one.
+    """Join the acknowledgements of consecutive events in a queue of messages.
 
-    It takes the place of its last message. That an acknowledgement comes later changes nothing,
-    except for `Done`: it must not follow a `Record` of the same event that it preceded.
+    The joined message takes the place of the last one. An acknowledgement may come later, except
+    for `Done`: it must not move behind a `Record` of the same event.
     """
     if RANGED.isdisjoint(map(type, queue)):
         return queue
@@ -80,7 +80,7 @@ def in_ranges(queue: list[Any]) -> list[Part]:
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """Messages about consecutive events that say the same."""
+    """Equal messages about consecutive events."""
 
     first: Any
     more: int = 0
@@ -109,7 +109,7 @@ def singly(part: Any) -> list[Any]:
 
 
 def range_in(evidence: bytes, id: EventId) -> tuple[EventRange, bytes]:
-    """The events that evidence for one of them is about, and what the signer has made."""
+    """The events that evidence for one of them covers, and the evidence as signed."""
     if (len(evidence) - SIGNATURE_BYTES) % STEP_BYTES != RANGE_BYTES:
         return EventRange(id, 0), evidence
     number, more = _RANGE.unpack(evidence[-RANGE_BYTES:])

@@ -1,4 +1,4 @@
-"""Recent events: a node may be asked for one that it has only offered (`offers.py`)."""
+"""Recent events, which children may request after an offer (`offers.py`)."""
 
 from __future__ import annotations
 

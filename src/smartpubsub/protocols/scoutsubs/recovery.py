@@ -1,7 +1,7 @@
-"""After a restart: ask the replicas of this node's tables for what it has forgotten.
+"""Recovery after a restart: the node asks the replicas of its tables for their copies.
 
 Until they have answered, the node announces and replicates nothing, as that would replace better
-copies elsewhere.
+copies on other nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from smartpubsub.seam import Peer
 
 @dataclass(eq=False)
 class Recovery:
-    """Whether this node knows again what it knew before a restart."""
+    """Whether this node has its state from before a restart again."""
 
     _outbox: ScoutOutbox
     _settings: ScoutSettings
@@ -32,17 +32,17 @@ class Recovery:
         self.is_ready = False
         """Whether the node has joined the overlay and has recovered."""
         self.was_answered = False
-        """Whether a peer has told what it keeps for this node."""
+        """Whether a peer has sent the copies that it keeps for this node."""
         self._asked: dict[Peer, None] = {}
         """Peers that have not answered yet."""
         self._tries = 0
 
     def start(self, incarnation: int) -> None:
-        """The node has started."""
+        """Note the incarnation of the node."""
         self.incarnation = incarnation
 
     def begin(self) -> None:
-        """The node has joined the overlay: ask for its tables if it had any."""
+        """Ask for the tables, if the node has restarted; it has joined the overlay."""
         if not self.incarnation:
             self.is_ready = True
             return
@@ -60,7 +60,7 @@ class Recovery:
         self._outbox.set_timer(("recover",), self._times.timeout_us)
 
     def on_timer(self) -> None:
-        """A peer has not answered in time."""
+        """Ask the peers again that have not answered in time."""
         if not self.is_ready:
             self._ask()
 
@@ -69,7 +69,7 @@ class Recovery:
         return peer in self._asked
 
     def on_answer(self, peer: Peer) -> None:
-        """A peer that was asked has answered."""
+        """Note that a peer has answered."""
         del self._asked[peer]
         self.was_answered = True
 
@@ -85,5 +85,5 @@ class Recovery:
             self._on_recovered()
 
     def check(self) -> None:
-        """Assert the invariants: nothing is asked for after the recovery."""
+        """Assert the invariants: no question is open after the recovery."""
         assert not (self.is_ready and self._asked)

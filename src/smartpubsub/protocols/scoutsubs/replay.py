@@ -1,7 +1,7 @@
-"""Replay: a subscription that begins with events of before it.
+"""Replay: a subscription that begins with past events.
 
-First the subscription comes into force, so that no event is lost between the past and the future.
-Then the node asks those closest to the attribute's key for their history: the rendezvous, its
+First the subscription comes into force, so that no event is lost between past and new ones. Then
+the node asks the nodes closest to the attribute's key for their history: the rendezvous, its
 replicas, and some more, as newcomers have no history. It merges the answers, verifies each event,
 and delivers them in the order of time, together with the events that have arrived meanwhile.
 """
@@ -36,9 +36,9 @@ from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import Peer
 
 TRIES_MAX = 5
-"""How often a keeper that is up is asked; the timeout doubles each time."""
+"""How often the node asks a keeper that is up; the timeout doubles each time."""
 LOOKUPS_MAX = 3
-"""How often other keepers are looked up in place of those that are down."""
+"""How often the node looks up other keepers in place of those that are down."""
 _UNDATED_US = 1 << 62
 
 
@@ -63,7 +63,7 @@ class CaughtUp(NamedTuple):
     """The time of the oldest kept event, matching or not; 0 if there is none."""
     problem: str = ""
     is_whole: bool = True
-    """Whether it is known that only events that are too old are missing."""
+    """Whether only events that are too old can be missing."""
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class _ReplayReader:
     attribute: str
     past: Past
     after: HistoryPlace | None
-    """Where the replay begins; None until the place of the event before it is known."""
+    """The place after which the replay begins; None until the place of `past.since` is known."""
     has_begun: bool = False
     lookups: int = 0
     looking: int = 0
@@ -109,7 +109,7 @@ class _ReplayReader:
     held_count: int = 0
     """The number of events that have arrived meanwhile."""
     size: int = 0
-    """Of the events that were replayed or have arrived, in bytes."""
+    """The bytes of the events that were replayed or have arrived."""
     oldest_us: dict[str, int] = field(default_factory=dict)
     """By tree: the time of the oldest kept event."""
     whole_us: dict[str, int] = field(default_factory=dict)
@@ -164,20 +164,20 @@ class Replay:
             self.on_in_force(number)
 
     def on_in_force(self, number: int) -> None:
-        """A subscription is in force: from here on it gets all events."""
+        """Begin the replay of a subscription that is in force, and so gets all new events."""
         reader = self._readers.get(number)
         if reader is not None and not reader.has_begun:
             reader.has_begun = True
             self._look_up(reader)
 
     def forget(self, number: int) -> None:
-        """A subscription, or its replay, ends."""
+        """End the replay of a subscription."""
         self._delivery.release(number)
         if self._readers.pop(number, None) is not None:
             self._outbox.cancel_timer(("replay", number))
 
     def on_held(self, number: int, event: Publication) -> None:
-        """An event has arrived for a subscription whose replay is under way."""
+        """Count an event that has arrived for a subscription whose replay is under way."""
         reader = self._readers[number]
         reader.held_count += 1
         reader.size += event.wire_bytes
@@ -210,7 +210,7 @@ class Replay:
     # --- questions ---
 
     def _go_on(self, reader: _ReplayReader) -> None:
-        """Ask the keepers that have more, or end."""
+        """Ask the keepers that have more, or conclude."""
         sources = reader.sources
         while due := [p for p, source in sources.items() if source.is_due]:
             for keeper in due:
@@ -247,7 +247,7 @@ class Replay:
         self._outbox.set_timer(("replay", reader.number), self._times.timeout_us << tries)
 
     def on_timer(self, number: int) -> None:
-        """A keeper has not answered: probe it, and do without it if it is down."""
+        """Ask the keepers again that have not answered, and drop those that are down."""
         reader = self._readers.get(number)
         if reader is None:
             return
@@ -279,7 +279,7 @@ class Replay:
         return any(source and source.question == part.number for source in sources)
 
     def on_recalled(self, peer: Peer, part: Recalled) -> None:
-        """A keeper answers."""
+        """Take the answer of a keeper, and ask for more."""
         keeper = _HistoryKeeper(peer, part.attribute)
         for reader in self._readers.values():
             source = reader.sources.get(keeper)
@@ -327,7 +327,7 @@ class Replay:
         source.is_done = True
 
     def _is_good(self, reader: _ReplayReader, source: _Source, event: Publication) -> bool:
-        """Whether an event is what was asked for; out of order the answers might never end."""
+        """Whether an event matches the question and is in order; else answers might never end."""
         is_asked_for = place_of(event) > source.after and bool(event.created_us)
         return (
             is_asked_for
@@ -385,14 +385,14 @@ class Replay:
             self._end(reader, "the history is too long to be read at once; ask for less of it")
 
     def _end(self, reader: _ReplayReader, problem: str) -> None:
-        """Give the replay up; events that have arrived meanwhile are delivered."""
+        """Give the replay up, and deliver the events that have arrived meanwhile."""
         self._hand_over(reader, [])
         self._outbox.deliver(CaughtUp(reader.number, 0, reader.first_us, problem))
 
     # --- invariants ---
 
     def check(self) -> None:
-        """Assert the invariants: readers are within their limits and wait for something."""
+        """Assert the invariants: readers are within their limits and wait for an answer."""
         settings = self._settings
         for reader in self._readers.values():
             assert reader.size <= settings.recalled_bytes_max

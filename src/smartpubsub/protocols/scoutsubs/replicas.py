@@ -1,4 +1,4 @@
-"""What this node keeps for others: copies of filter tables, and of events in their custody."""
+"""The replicas that this node keeps for others: of filter tables, and of events in custody."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMPLETED_COUNT_MAX = 10_000
 NO_COPY = 0
 """The version of a copy that is missing."""
 _TREE_BYTES, _CHILD_BYTES, _FILTER_BYTES = 1_024, 512, 256
-"""The memory that a tree, a child in it and a filter of the child take, about."""
+"""About how much memory a tree, a child in it and a filter of the child take."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class TableReplica:
 
     @property
     def size(self) -> int:
-        """The memory that it takes, about."""
+        """About how much memory it takes."""
         return _TREE_BYTES + sum(map(_size_of, self.children.values()))
 
 
@@ -70,7 +70,7 @@ class TableReplicas:
         """The tables of rendezvous among them, by attribute and owner."""
 
     def on_copy(self, peer: Peer, part: CopyTree) -> None:
-        """The owner of a table sends an update."""
+        """Take an update of a table from its owner."""
         key = (peer, part.attribute)
         kept = self.kept.get(key)
         if kept is None and not part.is_whole:
@@ -148,7 +148,7 @@ class TableReplicas:
                 del self._of_roots[attribute]
 
     def on_pull_own(self, peer: Peer) -> None:
-        """A node has restarted and asks for its tables."""
+        """Send a node that has restarted the copies of its tables."""
         trees = tuple(
             (name, tuple(kept.children.values()))
             for (owner, name), kept in self.kept.items()
@@ -157,7 +157,7 @@ class TableReplicas:
         self._outbox.queue(peer, PulledOwn(trees))
 
     def root_copy(self, attribute: str) -> tuple[Peer, tuple[ChildCopy, ...]]:
-        """The newest copy of a rendezvous' children, and the rendezvous."""
+        """The rendezvous with the newest copy, and its children; `NOBODY` if there is none."""
         found = self._of_roots.get(attribute)
         if not found:
             return NOBODY, ()
@@ -170,11 +170,11 @@ class TableReplicas:
         return max((kept.epoch for kept in found.values()), default=NO_EPOCH)
 
     def root_attributes(self, owner: Peer) -> list[str]:
-        """The attributes that a node is the rendezvous of, as far as copies are kept for it."""
+        """The attributes that a node is the rendezvous of, according to the copies kept here."""
         return [name for (peer, name), kept in self.kept.items() if peer == owner and kept.is_root]
 
     def owners(self) -> list[Peer]:
-        """The nodes that tables are kept for."""
+        """The nodes whose tables are kept here."""
         return list(dict.fromkeys(owner for owner, _ in self.kept))
 
     def tick(self) -> None:
@@ -207,7 +207,7 @@ class EventReplica:
     owner: Peer
     began_us: int
     successor: Peer | None = None
-    """A node that has recorded the event too, and has its custody if the owner is down."""
+    """Another node that has recorded the event, and has custody of it if the owner is down."""
     is_done: bool = False
     """Whether the successor has said that the event is completed."""
 
@@ -235,10 +235,10 @@ class EventReplicas:
         """By publisher and attribute, the newest event that was completed."""
 
     def on_record(self, contact: Contact, part: Record) -> None:
-        """A rendezvous wants an event kept.
+        """Keep an event for a rendezvous.
 
-        What is known of the event does not change: neither its age, nor its owner, unless the
-        owner is down or the other node is closer to the key.
+        A known event keeps its age. It also keeps its owner, unless the owner is down or the other
+        node is closer to the key.
         """
         peer, key = contact.peer, (part.event.id, part.attribute)
         kept = self.kept.get(key)
@@ -273,7 +273,7 @@ class EventReplicas:
         self._persistence.keep_record(kept.aged(self._outbox.now), owner)
 
     def on_peer_down(self, peer: Peer) -> None:
-        """The owner of kept events may be down: their successors have custody of them."""
+        """Give the custody of an owner that is down to the successors."""
         for key, kept in list(self.kept.items()):
             if kept.owner == peer and kept.successor is not None:
                 if kept.is_done:
@@ -282,7 +282,7 @@ class EventReplicas:
                     self._change_owner(kept, kept.successor)
 
     def keep(self, record: Record, owner: Peer) -> None:
-        """Keep an event for its present owner."""
+        """Keep an event for its current owner."""
         began_us = self._outbox.now - record.age_ms * MS
         self.kept[record.event.id, record.attribute] = EventReplica(record, owner, began_us)
         self._persistence.keep_record(record, owner)
@@ -295,9 +295,9 @@ class EventReplicas:
         return kept is None or peer in (kept.owner, kept.successor)
 
     def on_done(self, peer: Peer, part: Done) -> None:
-        """A rendezvous says that an event is completed.
+        """Forget an event that its rendezvous has completed.
 
-        If it is the successor of the recorded owner, that counts when the owner is down.
+        The word of a successor counts when the recorded owner is down.
         """
         kept = self.kept.get((part.id, part.attribute))
         if kept is None:
@@ -308,7 +308,7 @@ class EventReplicas:
             kept.is_done = True
 
     def forget(self, key: EventKey) -> None:
-        """An event is completed, or in this node's own custody."""
+        """Forget an event that is completed, or in this node's own custody."""
         if self.kept.pop(key, None) is not None:
             self._history.on_done(key)
             id, attribute = key
@@ -331,11 +331,11 @@ class EventReplicas:
         return list(dict.fromkeys(attribute for _, attribute in self.kept))
 
     def attributes_of(self, owner: Peer) -> list[str]:
-        """The attributes of the events that are kept for a rendezvous, one for each event."""
+        """The attribute of each event that is kept for a rendezvous."""
         return [kept.record.attribute for kept in self.kept.values() if kept.owner == owner]
 
     def owners(self) -> list[Peer]:
-        """The other nodes that events are kept for."""
+        """The other nodes whose events are kept here."""
         own = self._own.peer
         return list(dict.fromkeys(k.owner for k in self.kept.values() if k.owner != own))
 

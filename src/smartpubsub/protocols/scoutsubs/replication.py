@@ -1,8 +1,8 @@
 """Replication of filter tables to the nodes that would take this one's place.
 
 A node replicates its tables to the f peers closest to its own key; a rendezvous to the f others
-closest to the attribute's key. A changed child is sent whole. One update is under way to a replica
-at a time. A replica that does not answer is replaced, and the new one gets the whole table.
+closest to the attribute's key. It sends a changed child whole, and one update at a time to each
+replica. It replaces a replica that does not answer, and sends the new one the whole table.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _ReplicaStream:
 
 @dataclass(eq=False)
 class Replication:
-    """The replicas of this node's tables, and what each of them has."""
+    """The replicas of this node's tables, and the version that each of them has."""
 
     _outbox: ScoutOutbox
     _settings: ScoutSettings
@@ -65,11 +65,11 @@ class Replication:
         return list(dict.fromkeys(peer for streams in self._streams.values() for peer in streams))
 
     def is_replica(self, attribute: str, peer: Peer) -> bool:
-        """Whether a peer is to keep a copy of a table."""
+        """Whether a peer has to keep a copy of a table."""
         return peer in self._streams.get(attribute, {})
 
     def touch(self, attribute: str, peer: Peer) -> None:
-        """A child has changed."""
+        """Send a changed child to the replicas."""
         before = list(self._streams.get(attribute, {}).values())
         self.refresh(attribute)
         for stream in self._streams.get(attribute, {}).values():
@@ -78,10 +78,10 @@ class Replication:
                 self._send(attribute, stream)
 
     def refresh(self, attribute: str) -> None:
-        """Replicate a table to those that should have it, and withdraw it from others.
+        """Replicate a table to the nodes that should have it, and withdraw it from others.
 
-        Not before the node knows its role in the tree, and what it knew before a restart: until
-        then an update would replace a better copy.
+        Do nothing until the node knows its role in the tree and has recovered from a restart:
+        before that, an update would replace a better copy.
         """
         is_placed = self._membership.role(attribute) in (Role.CHILD, Role.ROOT)
         if not is_placed or not self._recovery.is_ready:
@@ -94,7 +94,7 @@ class Replication:
             if peer not in wanted or streams[peer].is_root != acts_as_root:
                 del streams[peer]
                 is_changed = True
-                # Updates of before are older than those that follow.
+                # Earlier updates must be older than those that follow.
                 version = self._filters.next_copy_version(attribute)
                 if peer not in wanted:
                     withdrawal = CopyTree(attribute, False, version, True, (), ())
@@ -103,7 +103,7 @@ class Replication:
             if peer not in streams:
                 streams[peer] = stream = _ReplicaStream(contact, acts_as_root)
                 is_changed = True
-                self._detector.learn_incarnation(peer)  # So that it shows when it restarts.
+                self._detector.learn_incarnation(peer)
                 self._send(attribute, stream)
         if not streams:
             del self._streams[attribute]
@@ -150,12 +150,12 @@ class Replication:
         self._outbox.queue(peer, part)
         timeout_us = self._times.timeout_us_for(peer)
         timeout_us = backed_off(timeout_us, stream.tries, was_heard=was_heard)
-        # Owners of filters wait for it, and it may just have been lost.
+        # Owners of filters wait for this update, and it may just have been lost.
         timeout_us = min(timeout_us, self._settings.check_us_max)
         self._outbox.set_timer(("replicate", attribute, peer), timeout_us)
 
     def on_timer(self, attribute: str, peer: Peer) -> None:
-        """An update was not acknowledged."""
+        """Retransmit an update that was not acknowledged."""
         stream = self._streams.get(attribute, {}).get(peer)
         if attribute not in self._filters.tables or stream is None or not stream.is_under_way:
             return
@@ -165,7 +165,7 @@ class Replication:
         self._send(attribute, stream, stream.tries + 1)
 
     def on_copied(self, peer: Peer, part: TreeCopied) -> None:
-        """A replica has an update, or has no room for it."""
+        """Take the answer of a replica that has an update, or has no room for it."""
         attribute = part.attribute
         stream = self._streams.get(attribute, {}).get(peer)
         if attribute not in self._filters.tables or stream is None:
@@ -189,7 +189,7 @@ class Replication:
         self._filters.settle(attribute)
 
     def on_restarted(self, peer: Peer) -> None:
-        """A replica that has restarted has lost its copies."""
+        """Send all tables again to a replica that has restarted and lost its copies."""
         for attribute, streams in self._streams.items():
             if peer in streams and attribute in self._filters.tables:
                 self._refill(attribute, streams[peer])
@@ -207,7 +207,7 @@ class Replication:
                 self._filters.update(attribute)
 
     def renew(self, attribute: str) -> None:
-        """Have the replicas keep their copies."""
+        """Renew the copies of the replicas, so that they do not expire."""
         for peer, stream in self._streams.get(attribute, {}).items():
             if not stream.is_under_way:
                 part = CopyTree(attribute, stream.is_root, stream.copied, False, (), ())

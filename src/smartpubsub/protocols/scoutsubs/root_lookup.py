@@ -1,9 +1,9 @@
 """The nodes that may be the rendezvous of a tree, by this node's own lookups.
 
-A publisher believes an acknowledgement only from a node that its own lookup has found among the
+A publisher accepts an acknowledgement only from a node that its own lookup has found among the
 2f + 1 closest to the key. The lookup follows disjoint paths, so that a lying node misleads only one
-of them. It does not wait for nodes that are slow to answer. One of them may be the rendezvous, if
-all nodes around are busy, so a known node counts as found that is closer than the farthest found.
+of them. It does not wait for slow nodes. If all nodes around are busy, one of these may be the
+rendezvous; so a known node that is closer than the farthest found one also counts as found.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ class RootLookup:
         return [] if found is None else [*found.peers]
 
     def prepare(self, tree: str, paths: int = PATHS) -> None:
-        """Look a tree up whose acknowledgement is awaited, unless that was done not long ago."""
+        """Look a tree up before its acknowledgement arrives, unless that was done recently."""
         if not self.is_fresh(tree, paths):
             self.look_up(tree, paths)
 
     def is_fresh(self, tree: str, paths: int) -> bool:
-        """Whether a tree was looked up not long ago, on at least this many paths."""
+        """Whether a tree was looked up recently, on at least this many paths."""
         found = self._found.get(tree)
         oldest_us = self._outbox.now - self._settings.renew_us
         return found is not None and found.found_us >= oldest_us and found.paths >= paths

@@ -1,10 +1,10 @@
-"""Who may send which message of ScoutSubs, and when.
+"""Which peers may send which message of ScoutSubs, and when.
 
-`SCOUT_RULES` has a rule for each message. `ScoutSenders` knows enough of the other components to
-apply them; the protocol asks it before any component sees a message. Events and announcements can
-come from nodes that the receiver has never heard of, and prove by their signatures that they are
-genuine. Answers count only from nodes that were asked, and messages about the root of a tree only
-from nodes that are close enough to its key to have a role there.
+`SCOUT_RULES` has a rule for each message. `ScoutSenders` knows the components that the rules refer
+to; the protocol asks it before any component sees a message. Events and announcements can come from
+nodes that the receiver has never heard of; signatures prove that events are genuine. A node accepts
+answers only from nodes that it has asked, and messages about the root of a tree only from nodes
+that are close enough to its key to have a role there.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from smartpubsub.protocols.scoutsubs.shard_names import attribute_of, base_name,
 from smartpubsub.seam import Peer
 
 ELIGIBLE_US = 10_000_000
-"""A peer that was eligible for an attribute is taken to be so for this long."""
+"""For how long a peer that was eligible for an attribute counts as eligible."""
 ELIGIBLE_COUNT_MAX = 10_000
 HELD_COUNT_MAX = 1_000
-"""How many acknowledgements wait for lookups; publishers send their events again."""
+"""How many acknowledgements may wait for lookups; for others, the publisher retransmits."""
 
 
 @dataclass(eq=False)
@@ -83,7 +83,7 @@ class ScoutSenders:
     # --- acknowledgements, which may have to wait for a lookup ---
 
     def may_acknowledge(self, contact: Contact, part: messages.Admitted) -> bool | None:
-        """Whether a peer may be the rendezvous of an own event; None until a lookup tells."""
+        """Whether a peer may be the rendezvous of an own event; None until a lookup has decided."""
         tree, base, own = part.attribute, base_name(part.attribute), self.proximity.own.peer
         is_awaited = self.publisher.awaits_admission(part.id, tree)
         if not is_awaited or (tree != base and tree != shard_for(base, own)):
@@ -112,7 +112,7 @@ class ScoutSenders:
         if self._eligible_until_us.get(key, now) > now:
             return True
         if not self.proximity.is_eligible(contact, attribute):
-            # It may have been away and forgotten; it sends the message again.
+            # This node may have forgotten the peer while it was away; it retransmits the message.
             for effect in self.proximity.consider(contact, now):
                 self._outbox.emit(effect)
             return False

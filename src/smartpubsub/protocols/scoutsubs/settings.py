@@ -10,7 +10,7 @@ from smartpubsub.protocols.lazy import Lazy
 
 
 class Mapping(Enum):
-    """The attribute of a predicate that a subscription is kept under."""
+    """The choice of the attribute in whose tree a subscription is kept."""
 
     SHARED = "shared"
     """The first one in an order that all nodes share. Equal and similar predicates meet in one
@@ -32,13 +32,13 @@ class ScoutSettings:
     """The number of replicas of a node's state: f."""
 
     fan_out_max: int = 4
-    """The number of children in a tree from which on a node sends newcomers to one of them; 0 for
-    no limit. Small, so that all subscribers share the load of a popular attribute."""
+    """A node with this many children in a tree sends newcomers to one of them; 0 for no limit. It
+    is small, so that all subscribers share the load of a popular attribute."""
 
     hot_copies_per_s: int = 50
-    """A rendezvous that sends this many copies of events, and half as many without those of its
-    busiest publisher, splits its attribute over several keys; 0 for never. Only in reliable
-    variants: in others events spread on their way up."""
+    """A rendezvous that sends this many copies of events, and half as many not counting its busiest
+    publisher, splits its attribute over several keys; 0 for never. Only in reliable variants: in
+    others, events go down the tree on their way up."""
 
     renew_us: int = 15 * MINUTE
     """How often a node renews its announcements: t. Filters that are not renewed lapse after 2t."""
@@ -50,7 +50,7 @@ class ScoutSettings:
     """Messages to one peer within this time go in one bundle."""
 
     piece_bytes_max: int = 512 << 10
-    """Of the lists in a message; a longer message is sent in fragments."""
+    """The longest lists in a message; a longer message is sent in fragments."""
 
     timeout_us_first: int = SECOND
     timeout_us_min: int = SECOND // 2
@@ -77,20 +77,20 @@ class ScoutSettings:
     """Events that are not yet confirmed."""
     late_us: int = 5 * MINUTE
     late_count_max: int = 10_000
-    """An event that a child does not confirm for `late_us` is late. Of more late events than
-    `late_count_max`, and where other events have no room, the child loses the oldest."""
+    """An event that a child does not confirm for `late_us` is late. If it has more late events than
+    `late_count_max`, or other events need the room, the child loses the oldest."""
     copied_bytes_max: int = 128 << 20
-    """Of the copies of other nodes' tables, about; the peer that has most leaves as much room as it
-    has taken."""
+    """About the size of all copies of other nodes' tables; one peer may have at most as much as
+    there is free room."""
     stored_bytes_max: int = 512 << 20
-    """Of stored events and filters."""
+    """The size of all stored events and filters."""
 
     history_us_max: int = 0
     """How long completed events stay as history; 0 for no history."""
     history_count_max: int = 10_000
-    """Of one attribute; the oldest go first."""
+    """How many events of one attribute stay; the oldest go first."""
     history_bytes_max: int = 64 << 20
-    """Of all attributes together, with the overhead of events in memory."""
+    """The size of all history, with the overhead of events in memory."""
     page_count_max: int = 500
     page_bytes_max: int = 256 << 10
     """The limits of one answer with history."""
@@ -102,12 +102,12 @@ class ScoutSettings:
 
     audit_us_min: int = 5 * SECOND
     audit_us_max: int = 0
-    """The shortest and longest interval between audits of a tree. It doubles while nothing is
+    """The shortest and longest interval between audits of a tree. It doubles while no event is
     missing, and returns to the shortest after a loss. A longest interval of 0 turns audits off."""
     audit_peer_count: int = 2
-    """How many keepers it asks at a time; all of them after something was missing."""
+    """How many keepers a subscriber asks at a time; after a loss it asks all."""
     audit_path_count: int = 1
-    """On how many disjoint paths it looks keepers up."""
+    """On how many disjoint paths a subscriber looks keepers up."""
     audit_grace_us: int = SECOND
     audit_grace_us_max: int = 2 * MINUTE
     """How long an event may be on its way down the tree before it counts as missed: usually, and on
@@ -117,8 +117,8 @@ class ScoutSettings:
     """The keepers of a tree are all nodes in a region around its key that holds about this many; 0
     for the 2f + 1 closest."""
     keeper_quorum: int = 0
-    """How many keepers must have signed that they keep an event before it is published, if there
-    are as many; 0 for the rendezvous and its replicas alone."""
+    """How many keepers, if there are as many, must have signed that they keep an event before it is
+    published; 0 if the rendezvous and its replicas are enough."""
 
     @Lazy
     def has_audits(self) -> bool:

@@ -1,8 +1,8 @@
 """The keys that a hot attribute is split over: its own, and those of its further shards.
 
-A shard is a tree like any other, under a name of its own; every subscriber of the attribute is in
-all of them. The publisher of an event decides which shard carries it, so each publisher's events
-keep their order.
+A shard is a tree like any other, under its own name; every subscriber of the attribute is in all of
+them. The publisher's id decides which shard carries an event, so each publisher's events keep their
+order.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """When a hot attribute is split over several keys, and which shard an event goes to.
 
 A rendezvous with a high load splits its attribute: the new epoch goes down the tree, and the
-subscribers put their filters into all shards (`subscriptions.py`) and claim so upward. When all
-have, the rendezvous forwards events to the shards. The first one of these permits the shard to
-admit further events straight from their publishers for a while. Without a permit a shard forwards
+subscribers put their filters into all shards (`subscriptions.py`) and claim the epoch upward. When
+all have, the rendezvous forwards events to the shards. Each of these events permits the shard to
+admit further events directly from their publishers for a while. Without a permit, a shard forwards
 events to the attribute's first tree, which may always admit them: each subscriber in a shard is
 there too.
 """
@@ -23,9 +23,9 @@ from smartpubsub.protocols.scoutsubs.shard_names import base_name, is_split, sha
 from smartpubsub.seam import Peer
 
 PERMIT_US = 30_000_000
-"""How long a shard may admit events after the attribute's rendezvous has said so, at most."""
+"""For how long at most a shard may admit events after the attribute's rendezvous permits it."""
 COOL = 8
-"""An attribute need not be split if its load is this many times less than what makes it hot."""
+"""An attribute need not be split if its load is this many times less than that of a hot one."""
 LOAD_US = 1_000_000
 
 
@@ -62,7 +62,7 @@ class Shards:
     # --- load ---
 
     def add_load(self, attribute: str, publisher: Peer, copies: int) -> None:
-        """A rendezvous has sent copies of an event; split the attribute if it is hot."""
+        """Count the copies of an event that a rendezvous has sent; split a hot attribute."""
         settings, hot = self._settings, self._settings.hot_copies_per_s
         if not hot or not settings.is_reliable or base_name(attribute) != attribute:
             return
@@ -91,7 +91,7 @@ class Shards:
         return load
 
     def on_epoch(self, attribute: str) -> None:
-        """The epoch of an attribute has changed."""
+        """Note that the epoch of an attribute has changed."""
         self._load_of(attribute).epoch_us = self._outbox.now
 
     def tick(self) -> None:
@@ -112,7 +112,7 @@ class Shards:
     # --- events in flight ---
 
     def on_flight(self, key: EventKey) -> None:
-        """An event goes down a tree from this node as its root."""
+        """Note an event that goes down a tree from this node as its root."""
         line = key[0].publisher, key[1]
         under_way = self._under_way.get(line)
         if under_way is None:
@@ -121,7 +121,7 @@ class Shards:
             under_way[key] = None
 
     def on_concluded(self, key: EventKey) -> None:
-        """An event is completed, or was retransmitted often enough that no other waits for it."""
+        """Note that an event is completed, or retransmitted so often that no other waits for it."""
         line = key[0].publisher, key[1]
         there = self._under_way.get(line)
         if there is not None:
@@ -141,9 +141,9 @@ class Shards:
         return base_name(attribute) != attribute or is_split(self._filters.tables[attribute].epoch)
 
     def forwarded(self, part: Raise, *, is_here: bool) -> Raise | None:
-        """The event as it has to be forwarded to another shard; None if it is to be admitted here.
+        """The message for another shard; None if this node has to admit the event.
 
-        It stays if it, or an event before it, is here: by another shard it might overtake that.
+        It stays if it or an earlier event is here, which it might overtake by another shard.
         """
         attribute, publisher = part.attribute, part.event.id.publisher
         is_here = is_here or (publisher, attribute) in self._under_way

@@ -34,9 +34,9 @@ SCOUTSUBS = "/smartpubsub/scoutsubs/4.0.0"
 VARIANTS = ("base-unreliable", "base-reliable", "redirect-unreliable", "redirect-reliable")
 
 STORAGE_SHARE = 2
-"""Events and filters may take one in this many parts of a node's storage."""
+"""Events and filters may take a node's storage divided by this."""
 HISTORY_SHARE = 8
-"""Events that are kept for later subscribers may take one in this many parts of it."""
+"""History may take a node's storage divided by this."""
 
 _EVENT_PARTS = frozenset(
     {
@@ -55,7 +55,7 @@ _EVENT_PARTS = frozenset(
 _OF_EVENTS = _EVENT_PARTS | {
     *(messages.Offer, messages.Want, messages.Piece, messages.KeepForAudits, messages.KeptAt),
 }
-"""What nodes send for each event, and fragments, which come in bursts."""
+"""The messages that nodes send for each event, and fragments, which come in bursts."""
 
 
 # --- settings ---
@@ -108,8 +108,8 @@ def scoutsubs_codec(limits: WireLimits | None = None) -> Codec:
     )
 
 
-# Sent before they are stored by the sender, because nothing is acknowledged by them: a publisher
-# waits for `Admitted`, and a rendezvous for `Recorded` and for its own storage. An event was stored
+# A node sends these before its changes are on disk, because they acknowledge nothing: a publisher
+# waits for `Admitted`, and a rendezvous for `Recorded` and for its own storage. An event is on disk
 # before it is done.
 _AT_ONCE = frozenset(
     {messages.Raise, messages.Notify, messages.Offer, messages.Record, messages.Done}
@@ -144,7 +144,7 @@ def _contacts_in(bundle: Bundle) -> Iterator[Contact]:
         part = entry.part if isinstance(entry, messages.Piece) else entry
         match part:
             case messages.Announce(direct=direct, backups=backups):
-                yield from _those_known(direct, backups)
+                yield from _named(direct, backups)
             case messages.Announced(go_to=Contact() as elsewhere):
                 yield elsewhere
             case messages.CopyTree(children=children) | messages.Pulled(children=children):
@@ -157,17 +157,17 @@ def _contacts_in(bundle: Bundle) -> Iterator[Contact]:
 def _contacts_of(children: Iterable[ChildCopy]) -> Iterator[Contact]:
     for child in children:
         yield child.contact
-        yield from _those_known(child.direct, child.backups)
+        yield from _named(child.direct, child.backups)
 
 
-def _those_known(direct: Contact | None, backups: tuple[Contact, ...]) -> Iterator[Contact]:
+def _named(direct: Contact | None, backups: tuple[Contact, ...]) -> Iterator[Contact]:
     if direct is not None:
         yield direct
     yield from backups
 
 
 def is_event_traffic(message: object) -> bool:
-    """Whether a message is about events, not only about filters, replicas and peers' health."""
+    """Whether a message is about events, and not only about filters, replicas and probes."""
     return isinstance(message, Bundle) and any(type(p) in _EVENT_PARTS for p in message.parts)
 
 
@@ -181,7 +181,7 @@ def retransmission_count(message: object) -> int:
 
 
 def _hottest_link_bytes(load: EventLoad) -> float:
-    """What a rendezvous sends that has as many children as it accepts."""
+    """The bytes that a rendezvous sends that has as many children as it accepts."""
     settings = ScoutSettings()
     # A node closer to the key than all children is accepted too, which gets rare.
     children = (settings.fan_out_max or load.nodes) + log(load.nodes)

@@ -1,6 +1,6 @@
 """The node's own subscriptions, each in every tree that carries its events.
 
-That is the tree of one of its attributes and, while that attribute is split, all its shards. A
+These are the tree of one of its attributes and, while that attribute is split, all its shards. A
 subscription is in force when it is in force in all of them.
 """
 
@@ -29,7 +29,7 @@ class SubscriptionProgress(Enum):
     """It is in its trees, and not in force in all of them."""
     IN_FORCE = "in force"
     LAGGING = "lagging"
-    """In force, and not yet in all shards: its attribute was split a moment ago."""
+    """In force, and not yet in all shards, because its attribute was split recently."""
     ENDING = "ending"
     """Some nodes may still know it."""
     ENDED = "ended"
@@ -94,7 +94,7 @@ class Subscriptions:
         return min(names, key=lambda name: key_of(name.encode()) ^ self._own_key)
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Add a subscription; the application is told when it is in force."""
+        """Add a subscription; deliver `Subscribed` when it is in force."""
         base = tree_name(self.attribute_for(subscription.predicate))
         own = self._subscriptions[subscription.number] = OwnSubscription(subscription, base)
         self._enter(own)
@@ -105,7 +105,7 @@ class Subscriptions:
             self._place(own)
 
     def unsubscribe(self, number: int) -> None:
-        """End a subscription; the application is told when no node knows it any more."""
+        """End a subscription; deliver `Unsubscribed` when no node knows it any more."""
         own = self._subscriptions[number]
         own.move("unsubscribe")
         self._note_lagging(own)
@@ -145,7 +145,7 @@ class Subscriptions:
         return SubscriptionState.PENDING
 
     def on_epoch(self, attribute: str) -> None:
-        """An attribute is split, or whole again."""
+        """Place subscriptions anew in an attribute that is split, or whole again."""
         for number in list(self._filters.tables[attribute].own):
             own = self._subscriptions[number]
             self._place(own)
@@ -157,7 +157,7 @@ class Subscriptions:
             self._note_lagging(own)
 
     def on_filter_in_force(self, number: int, name: str) -> None:
-        """A change of a subscription's filter is in force in a tree."""
+        """Note that a change of a subscription's filter is in force in a tree."""
         own = self._subscriptions.get(number)
         if own is None or name not in own.trees:
             return  # It has left that shard.
@@ -199,7 +199,7 @@ class Subscriptions:
         return all(own.trees.get(name) for name in self._wanted_trees(own))
 
     def _place(self, own: OwnSubscription) -> None:
-        """Have a subscription in all trees that carry its events, and in no others."""
+        """Put a subscription into all trees that carry its events, and into no others."""
         number = own.subscription.number
         wanted = self._wanted_trees(own)
         for name in [name for name in own.trees if name not in wanted]:

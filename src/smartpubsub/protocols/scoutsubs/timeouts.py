@@ -20,7 +20,7 @@ DOUBLINGS_MAX = 6
 BACKOFF_MAX = 5
 BACKOFF_HEARD_MAX = 2
 """How often the timeout of a retransmission doubles at most: usually, and if the peer was heard
-from since the last transmission. Its link is not full then, and the message was lost."""
+from since the last transmission, so that the message was lost and the link is not full."""
 GAIN_UP = 2
 GAIN_DOWN = 8
 """A slower answer counts for one half and a faster one for an eighth: a peer that is late now may
@@ -52,11 +52,11 @@ class ResponseTimes:
         """The response times of peers that need longer than the maximum for all."""
 
     def sample(self, us: int, transmissions: int = 1) -> None:
-        """A request was answered after a time; after a retransmission that says nothing."""
+        """Take the response time of a request, unless it was retransmitted."""
         self._usual.sample(us, transmissions=transmissions)
 
     def sample_probe(self, peer: Peer, us: int) -> None:
-        """A peer has answered a probe after a time, perhaps after the timeout."""
+        """Take the response time of a probe, which may exceed the timeout."""
         self.sample(us)
         usual_us = smoothed(self._slow_us.pop(peer, 0), us, GAIN_UP, GAIN_DOWN)
         if 4 * usual_us > self._settings.timeout_us_max:
@@ -98,7 +98,7 @@ class AdaptiveTimeout:
         self._backoff = SharedBackoff(DOUBLINGS_MAX)
 
     def on_answer(self, us: int, *, was_repeated: bool) -> None:
-        """A request was answered after a time."""
+        """Take the response time of a request."""
         if not was_repeated:
             self._usual_us = smoothed(self._usual_us, us, GAIN_UP, GAIN_DOWN)
         self._backoff.on_answer(was_repeated=was_repeated)
