@@ -1,7 +1,7 @@
 """Members of a topic notice events that their neighbours hide, and fetch them.
 
 A neighbour in the tree may drop events and report old heads. So a member asks the keepers of the
-topic, and its author, in turn for their heads; less and less often while nothing is missing.
+topic and its author, in turn, for their heads; less and less often while no event is missing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from smartpubsub.seam import Peer
 
 AUDIT_US_MIN = 3 * SECOND
 AUDIT_US_MAX = 7 * SECOND
-"""How often a member asks: at first and while something is missing, and at least."""
+"""The interval of a member's questions: at first and while events are missing, and at most."""
 TURNS_WITHOUT_KEEPERS = 2
 BLAMED_TURNS = 4
-"""One question in so many may go to a keeper that is blamed for lost events."""
+"""Only one question in this many may go to a keeper that is blamed for lost events."""
 SILENT_MAX = 2
-"""After this many questions without an answer the keepers are looked up again."""
+"""After this many questions without an answer, the member looks the keepers up again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,14 +37,14 @@ class _TopicAudit:
 
     interval_us: int = AUDIT_US_MIN
     question: int = 0
-    """The number of the question that has no answer; 0 if there is none."""
+    """The number of the open question; 0 if there is none."""
     turn: int = 0
     silent: int = 0
 
 
 @dataclass(eq=False)
 class TopicAudits(Component):
-    """Compares what this node has of its topics with what keepers have."""
+    """Compares this node's heads of its topics with those of keepers."""
 
     _replicas: TopicReplicas
     _pages: PageRequests
@@ -54,7 +54,7 @@ class TopicAudits(Component):
     _audits: dict[Cid, _TopicAudit] = field(init=False, default_factory=dict)
 
     def begin(self, replica: TopicReplica) -> None:
-        """This node has taken a place in the tree of a topic."""
+        """Begin to audit a topic in whose tree this node has a place."""
         if not self._settings.has_audits:
             return
         if replica.id not in self._audits and self._replicas.is_current(replica):
@@ -91,7 +91,7 @@ class TopicAudits(Component):
         self._set_timer(replica, audit)
 
     def _on_page(self, replica: TopicReplica, audit: _TopicAudit, peer: Peer, page: Page) -> None:
-        """Compare the heads of a source with what is here, and fetch what is missing."""
+        """Compare the heads of a source with the own log, and fetch missing events."""
         audit.question = 0
         if any(not replica.log.knows(head.cid) for head in page.heads):
             audit.interval_us = AUDIT_US_MIN

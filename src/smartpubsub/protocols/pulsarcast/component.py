@@ -34,14 +34,14 @@ class Overlay(Lookups):
         self.is_ready = True
 
     def is_cut_off(self, found: Found) -> bool:
-        """Whether a lookup found no other node, although some answered lately.
+        """Whether a lookup found no other node, although some answered recently.
 
-        A node whose peers are all gone is alone, and is the only keeper of what it publishes.
+        A node whose peers are all gone is alone, and the only keeper of its events.
         """
         return len(found.closest) <= 1 and self._kademlia.table.has_trusted
 
     def verify(self, peer: Peer) -> None:
-        """Find out whether a peer is gone; if so the overlay reports `Lost`."""
+        """Have the overlay ping a peer; it reports `Lost` if there is no answer."""
         for effect in self._kademlia.verify(peer, self._outbox.now):
             self._outbox.emit(effect)
 
@@ -71,7 +71,7 @@ class Component:
         return self._overlay.own.peer
 
     def _by_blame(self, contacts: Iterable[Contact]) -> list[Contact]:
-        """Sort peers so that those who are blamed for lost events come last."""
+        """Sort peers so that those blamed for lost events come last."""
         blame, now = self._overlay.blame, self._outbox.now
         return blame.least_first(contacts, now, lambda contact: contact.peer)
 

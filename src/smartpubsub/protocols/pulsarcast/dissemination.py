@@ -24,9 +24,9 @@ CONVICTED_COUNT_MAX = 1_000
 
 
 class Fork(NamedTuple):
-    """The blocks of two events that one author has signed under one number, with other payloads.
+    """The blocks of two events with different payloads that one author has signed under one number.
 
-    An author gives a number once, and an event that is published again has the same payload. So the
+    An author uses a number once, and an event that is published again has the same payload. So the
     two blocks convict their author, and any node that has both can verify it. Both are events of
     the topic and spread like others, so every node of the topic gets the evidence.
     """
@@ -42,9 +42,9 @@ class Forks:
         self.convicted: BoundedDict[Peer, Fork] = BoundedDict(CONVICTED_COUNT_MAX)
 
     def compare(self, first: TopicEvent, second: TopicEvent) -> bool:
-        """Compare two events with one id, whose signatures are verified; whether they are a fork.
+        """Return whether two verified events with one id are a fork; convict the author if so.
 
-        Announcements of versions are compared by their version instead.
+        For announcements of versions, the versions are compared instead.
         """
         assert first.id == second.id
         drafts = first.draft, second.draft
@@ -69,7 +69,7 @@ class TopicDissemination(Component):
     _forks: Forks
     _on_accepted: Callable[[TopicReplica, TopicEvent, Peer | None], None]
     _unspread: dict[Cid, BoundedDict[Cid, None]] = field(init=False, default_factory=dict)
-    """Events of each topic that came otherwise than through the tree, and still may."""
+    """Events of each topic that were fetched, and may still come through the tree."""
 
     def on_spread(self, peer: Peer, message: Spread) -> None:
         """Accept and forward an event that comes through the tree."""
@@ -82,7 +82,7 @@ class TopicDissemination(Component):
             self._on_unknown_version(peer, event)
             return
         if not self._membership.is_neighbour(replica, peer):
-            self._outbox.queue(peer, Leave(replica.id))  # It takes this node for its child.
+            self._outbox.queue(peer, Leave(replica.id))  # The peer takes this node for a child.
         if event.cid in replica.log:
             unspread = self._unspread.get(replica.id)
             if unspread is not None and event.cid in unspread:
@@ -94,7 +94,7 @@ class TopicDissemination(Component):
             self._forward(replica, block, hops, peer)
 
     def _on_unknown_version(self, peer: Peer, event: TopicEvent) -> None:
-        """Learn the version that an event was published in, if a neighbour has sent the event."""
+        """Learn the version that an event was published in, if the sender is a neighbour."""
         for replica in self._replicas.by_id.values():
             if self._membership.is_neighbour(replica, peer):
                 self._replicas.hear_of_version(replica, event.topic, peer)
@@ -121,7 +121,7 @@ class TopicDissemination(Component):
         is_linked: bool = False,
         is_delivered: bool = True,
     ) -> bool:
-        """Accept an event that came otherwise than through the tree; whether it is valid."""
+        """Accept an event that was fetched; return whether it is valid."""
         if not self._accept(
             replica, event, FETCHED_HOPS, peer, is_linked=is_linked, is_delivered=is_delivered
         ):
@@ -133,7 +133,7 @@ class TopicDissemination(Component):
         return True
 
     def accept_imported(self, replica: TopicReplica, event: TopicEvent) -> bool:
-        """Accept an event from a file without delivering it; whether it is valid."""
+        """Accept an event from a file without delivering it; return whether it is valid."""
         return self._accept(replica, event, 0, None, is_linked=True, is_delivered=False)
 
     def _accept(
@@ -146,9 +146,9 @@ class TopicDissemination(Component):
         is_linked: bool = False,
         is_delivered: bool = True,
     ) -> bool:
-        """Check and store an event that is not here; deliver what becomes ready.
+        """Check and store a new event; deliver the events that become ready.
 
-        With `is_linked` an accepted event links to it, so it was allowed when it was published.
+        With `is_linked`, an accepted event links to it, so it was allowed when it was published.
         """
         topic, log = replica.versions[event.topic], replica.log
         is_bound = not is_linked and topic is not replica.topic and topic is not replica.meta
@@ -177,7 +177,7 @@ class TopicDissemination(Component):
         return True
 
     def go_on_without(self, replica: TopicReplica, cid: Cid) -> None:
-        """Deliver what waits for an event that no node has, or that this node does not need."""
+        """Deliver the events that wait for one that no node has, or that is not needed."""
         whole = replica.log.give_up(cid)
         if replica.topic.rules.is_chained:
             for event in whole:
@@ -188,7 +188,7 @@ class TopicDissemination(Component):
         self._unspread.pop(replica.id, None)
 
     def check(self) -> None:
-        """Assert the limits on what is remembered."""
+        """Assert the limits on fetched events."""
         assert self._unspread.keys() <= self._replicas.by_id.keys()
         for unspread in self._unspread.values():
             assert len(unspread) <= self._settings.unspread_count_max

@@ -1,6 +1,6 @@
 """Descriptors of events: payload, author, publisher, and links to earlier events.
 
-An author signs a draft. A publisher, which may be another peer, gives it a place in the topic.
+An author signs a draft. A publisher, which may be another peer, assigns it a place in the topic.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from smartpubsub.seam import Peer
 
 EVENT_BYTES_MAX = 1 << 20
 PAYLOAD_BYTES_MAX = EVENT_BYTES_MAX - (1 << 14)
-"""What the other fields leave."""
+"""The size that the other fields leave."""
 PARENTS_MAX = 8
 READ_MAX = 1 << 12
 """How many parsed events the cache holds."""
@@ -63,7 +63,7 @@ _read: SharedCache[bytes, TopicEvent] = SharedCache(READ_MAX)
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What an author signs, before a publisher gives it a place in the topic."""
+    """An event as its author signs it, before a publisher assigns it a place in the topic."""
 
     topic: Cid
     id: EventId
@@ -77,7 +77,7 @@ class Draft:
     """The links, if the topic lets authors choose them; the publisher's signature covers them."""
 
     def signed(self) -> bytes:
-        """Return what the author signs."""
+        """Return the bytes that the author signs."""
         return encode({**self.content, "metadata": self.metadata})
 
     @property
@@ -107,12 +107,12 @@ class TopicEvent:
     height: int
     """One more than the height of its highest parent."""
     signature: bytes = field(repr=False)
-    """The publisher's, over all other fields."""
+    """The publisher's signature of all other fields."""
     block: bytes = field(repr=False)
     cid: Cid
 
     def signed(self) -> bytes:
-        """Return what the publisher signs: the block without that signature.
+        """Return the bytes that the publisher signs: the block without that signature.
 
         Signatures are at the end of a block, so the rest need not be encoded again.
         """
@@ -155,7 +155,7 @@ def sealed_draft(draft: Draft, signing: Signing) -> Draft:
 def new_event(
     draft: Draft, publisher: Peer, parents: tuple[Cid, ...], height: int, signing: Signing
 ) -> TopicEvent:
-    """Give a draft a place in its topic, as the peer that signs."""
+    """Assign a draft a place in its topic; the publisher is the peer that signs."""
     content = _content(draft, publisher, parents, height)
     before = _signatures_before(draft, publisher)
     signed = encode({**content, "signatures": before})
@@ -220,11 +220,7 @@ def _event_in(block: bytes) -> TopicEvent:
     is_announcement = not isinstance(fields["payload"], bytes)
     draft = Draft(
         topic=cid_in(fields["topic"]),
-        id=EventId(
-            peer_in(fields["author"]),
-            natural(metadata, "start"),
-            natural(metadata, "number"),
-        ),
+        id=_id_in(fields, metadata),
         created_us=time_in(metadata["created"]),
         payload=cid_in(fields["payload"]) if is_announcement else fields["payload"],
         is_announcement=is_announcement,
@@ -234,7 +230,7 @@ def _event_in(block: bytes) -> TopicEvent:
     if (publisher != draft.id.publisher) != (len(signatures) > 1):
         malformed("an event has its publisher's signature, and before it another author's")
     if time_text(draft.created_us) != metadata["created"]:
-        malformed("created is not written as signed times are, with microseconds and Z")
+        malformed("created is not in the form of signed times, with microseconds and Z")
     return TopicEvent(
         draft=draft,
         publisher=publisher,
@@ -244,6 +240,11 @@ def _event_in(block: bytes) -> TopicEvent:
         block=block,
         cid=cid_of(block),
     )
+
+
+def _id_in(fields: dict[str, Any], metadata: dict[str, Any]) -> EventId:
+    start, number = natural(metadata, "start"), natural(metadata, "number")
+    return EventId(peer_in(fields["author"]), start, number)
 
 
 def _signatures(fields: dict[str, Any]) -> list[bytes]:
@@ -266,7 +267,7 @@ def parents_in(fields: dict[str, Any]) -> tuple[Cid, ...]:
 
 
 def draft_block(draft: Draft) -> bytes:
-    """Encode a draft with its author's signature, as it travels to a publisher."""
+    """Encode a draft with its author's signature, to send it to a publisher."""
     fields = {
         **draft.content,
         "parents": None if draft.parents is None else [link(cid) for cid in draft.parents],
@@ -286,14 +287,10 @@ def read_draft(block: bytes) -> Draft:
     signature = typed(fields, "signature", bytes)
     created_us = time_in(metadata["created"])
     if len(signature) != SIGNATURE_BYTES or time_text(created_us) != metadata["created"]:
-        malformed("a request is not written as it is signed")
+        malformed("a request does not have the form that is signed")
     return Draft(
         topic=cid_in(fields["topic"]),
-        id=EventId(
-            peer_in(fields["author"]),
-            natural(metadata, "start"),
-            natural(metadata, "number"),
-        ),
+        id=_id_in(fields, metadata),
         created_us=created_us,
         payload=typed(fields, "payload", bytes),
         signature=signature,

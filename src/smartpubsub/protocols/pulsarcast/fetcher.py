@@ -1,6 +1,6 @@
-"""Fetching of events: those this node has missed, older history, and parents of new events.
+"""Fetching of events: missed ones, older history, and parents of new events.
 
-Links and the heads that neighbours report show what is missing.
+Links, and the heads that neighbours report, show which events are missing.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from smartpubsub.seam import Peer
 
 UNKNOWN_MAX = 10_000
 NEWS_US = 50_000
-"""How long to gather fetched events before neighbours are told of them."""
+"""How long to gather fetched events before telling neighbours of them."""
 CHECK_US_MAX = 30 * SECOND
 INFORMANTS_MAX = 8
 
 BACKFILL_US = 30 * SECOND
 BACKFILL_US_MAX = 10 * MINUTE
-"""How long to wait, first and at most, before all sources are asked again for older history."""
+"""How long to wait, at first and at most, before asking all sources again for older history."""
 BACKFILL_SOON_US = 3 * SECOND
 """How long to wait while the fetcher still fetches events that this node has missed."""
 
 PARENTS_RETRY_US = SECOND
-"""How soon another peer is asked for the parents of a new event."""
+"""How soon to ask another peer for the parents of a new event."""
 PARENTS_TIMEOUT_US = 20 * SECOND
 
 
 @dataclass(slots=True, eq=False)
 class _FetchState:
-    """What this node has missed in one topic."""
+    """The events that this node has missed in one topic."""
 
     unknown: dict[Cid, tuple[Peer, int]] = field(default_factory=dict)
-    """Events that are missing, each with a peer that knows of it, and since when."""
+    """Missing events, each with a peer that knows of it, and since when."""
     request: int = 0
-    """The number of the question that has no answer; 0 if there is none."""
+    """The number of the open question; 0 if there is none."""
     tries: int = 0
     check_is_set: bool = False
 
@@ -63,7 +63,7 @@ class Fetcher(Component):
     _keepers: Keepers
     _states: dict[Cid, _FetchState] = field(init=False, default_factory=dict)
     lost: int = field(init=False, default=0)
-    """How many events were linked to and given up, because no node has sent them."""
+    """How many linked events this node has given up, because no node has sent them."""
 
     def _state(self, replica: TopicReplica) -> _FetchState:
         state = self._states.get(replica.id)
@@ -73,12 +73,12 @@ class Fetcher(Component):
                 self._states[replica.id] = state
         return state
 
-    # --- noticing what is missing ---
+    # --- noticing missing events ---
 
     def on_place(self, replica: TopicReplica, heads: Sequence[Head], peer: Peer | None) -> bool:
-        """Start at the parent's heads, or fetch what they show to be missing; whether it started.
+        """Start a new log at the parent's heads, and return True; else fetch missing events.
 
-        This node has just taken a place below a peer, or as root if that is None.
+        This node has just taken a place below a peer, or as root if `peer` is None.
         """
         if not replica.log.is_settled:
             floor_us = self._outbox.now - self._settings.skew_us_max
@@ -92,13 +92,13 @@ class Fetcher(Component):
         return False
 
     def restore(self, replica: TopicReplica) -> None:
-        """Miss again what was missing before a restart, or is missing after it."""
+        """Note the events that are missing after a restart."""
         state = self._state(replica)
         for cid in replica.log.missing:
             self._note(state, cid, b"")
 
     def compare(self, replica: TopicReplica, heads: Iterable[Head], peer: Peer) -> None:
-        """Note the heads of a peer that this node has not."""
+        """Note the heads of a peer that this node does not have."""
         if not replica.log.is_settled:
             return
         state = self._state(replica)
@@ -135,7 +135,7 @@ class Fetcher(Component):
     # --- fetching ---
 
     def on_check(self, replica: TopicReplica) -> None:
-        """Ask for what has not arrived meanwhile."""
+        """Ask for missing events that have not arrived meanwhile."""
         state = self._state(replica)
         state.check_is_set = False
         if not state.request:
@@ -164,7 +164,7 @@ class Fetcher(Component):
         return self._liveness.at_least(self._settings.fetch_us, 4)
 
     def _source(self, replica: TopicReplica, state: _FetchState) -> Peer | None:
-        """Choose a peer: in turn those that know of the event, neighbours, keepers."""
+        """Choose a peer, in turn: informants that know of the event, neighbours, keepers."""
         informants = [peer for peer, _ in state.unknown.values() if peer]
         every = self._others(
             [
@@ -204,7 +204,7 @@ class Fetcher(Component):
             self._ask_later(replica, state)
 
     def _on_page(self, replica: TopicReplica, peer: Peer, page: Page) -> None:
-        """Take a page, and go on."""
+        """Take a page, and ask for the next one or later."""
         state = self._state(replica)
         self._outbox.cancel_timer(("fetch", replica.id))
         state.request = 0
@@ -226,7 +226,7 @@ class Fetcher(Component):
             self._ask_later(replica, state)
 
     def _is_parent_behind(self, replica: TopicReplica, state: _FetchState) -> bool:
-        """Whether nodes outside of the tree know of events that the parent has not brought."""
+        """Whether nodes outside the tree know of events that the parent has not brought."""
         parent, informants = self._membership.parent(replica), state.unknown.values()
         is_told = parent is not None and any(peer == parent for peer, _ in informants)
         outside = (peer for peer, _ in informants if peer)
@@ -269,7 +269,7 @@ class Fetcher(Component):
         return accepted
 
     def on_news_timer(self, replica: TopicReplica) -> None:
-        """Tell neighbours of events that came otherwise than through the tree."""
+        """Tell neighbours of fetched events."""
         self._membership.send_beats(replica)
 
     def on_left(self, replica: TopicReplica) -> None:
@@ -279,7 +279,7 @@ class Fetcher(Component):
             self._pages.cancel(state.request)
 
     def check(self) -> None:
-        """Assert the limits on what is remembered."""
+        """Assert the limits on missing events."""
         assert self._states.keys() <= self._replicas.by_id.keys()
         for state in self._states.values():
             assert len(state.unknown) <= UNKNOWN_MAX
@@ -304,16 +304,15 @@ class _BackfillState:
     run: _BackfillRun | None = None
     tries: int = 0
     again_us: int | None = None
-    """When the next run may start; none for the first, which may start at once."""
+    """When the next run may start; None for the first, which may start at once."""
 
 
 @dataclass(eq=False)
 class Backfill(Component):
-    """Fetches what was published before this node joined, for keepers and pinned topics.
+    """Fetches events from before this node joined, for keepers and pinned topics.
 
-    Links name what is missing below what this node has. Sources are asked in turn until nothing is
-    missing except what they have pruned. A source that is still fetching gives what it has, and the
-    rest comes from the next one.
+    Links name the missing events. The node asks sources in turn until none is missing except pruned
+    ones. A source that is still fetching sends the events that it has, and the next one the rest.
     """
 
     _replicas: TopicReplicas
@@ -324,12 +323,12 @@ class Backfill(Component):
     _states: dict[Cid, _BackfillState] = field(init=False, default_factory=dict)
 
     def begin_if_needed(self, replica: TopicReplica) -> None:
-        """Begin if this node has to have everything: as a keeper, or because it is pinned."""
+        """Begin if this node needs all events: as a keeper, or of a pinned topic."""
         if replica.log.is_pinned or self._keepers.is_keeper(replica.id):
             self.begin(replica)
 
     def begin(self, replica: TopicReplica) -> None:
-        """Ask for everything, if it is not here and there is a peer to ask."""
+        """Ask for all missing events, if there is a peer to ask."""
         if replica.log.has_all or not replica.log.is_settled:
             return
         state = self._states.setdefault(replica.id, _BackfillState())
@@ -349,10 +348,10 @@ class Backfill(Component):
             self._go_on(replica, state, state.run)
 
     def _go_on(self, replica: TopicReplica, state: _BackfillState, run: _BackfillRun) -> None:
-        """Ask for what is missing, or end the run."""
+        """Ask for missing events, or end the run."""
         names_max = self._settings.names_max
         gaps = replica.log.gaps()
-        # The fetcher gets what this node has missed, and delivers it as well.
+        # The fetcher gets the events that this node has missed since it joined, and delivers them.
         missed = self._fetcher.missed(replica)
         wanted = tuple([cid for cid in gaps.missing if cid not in missed][:names_max])
         run.got = dict.fromkeys(gaps.whole[-names_max:])
@@ -451,12 +450,12 @@ class _LinkRequest:
 
 @dataclass(slots=True, eq=False)
 class _ParentSearch:
-    """The events that new ones will link to in one topic, and that are not here."""
+    """The missing events of one topic that new events will link to."""
 
     requests: list[_LinkRequest] = field(default_factory=list)
     asked: int = 0
     number: int = 0
-    """Of the last question."""
+    """The number of the last question."""
 
 
 @dataclass(eq=False)
@@ -500,14 +499,14 @@ class ParentFetcher(Component):
             self._keepers.find(replica)
         sources = self._others([*self._membership.neighbours(replica), *keepers])
         if not sources or not replica.log.is_settled:
-            return  # Until the log is settled an answer could be taken for missed events.
+            return  # Until the log is settled, it could take an answer for missed events.
         lacking = dict.fromkeys(
             cid for request in search.requests for cid in request.parents if cid not in replica.log
         )
         source = sources[search.asked % len(sources)]
         search.asked += 1
         wanted = tuple(lacking)[: self._settings.names_max]
-        # With the current time as limit only the wanted events come, and nothing below them.
+        # With the current time as the limit, the answer has only the wanted events.
         question = Fetch(replica.id, 0, wanted, (), max(0, self._outbox.now))
         self._pages.cancel(search.number)
         then = partial(self._on_page, replica, search, source)
@@ -521,13 +520,13 @@ class ParentFetcher(Component):
             self._settle(replica, search)
 
     def on_timer(self, replica: TopicReplica) -> None:
-        """Go on with what has arrived, and ask another peer for the rest."""
+        """Run the callbacks of events that have arrived, and ask another peer for the rest."""
         search = self._searches.get(replica.id)
         if search is not None and self._settle(replica, search):
             self._ask(replica, search)
 
     def _settle(self, replica: TopicReplica, search: _ParentSearch) -> bool:
-        """Call the continuations of what is here or has timed out; whether some are left."""
+        """Run the callbacks of arrived and timed-out events; return whether some still wait."""
         requests, search.requests = search.requests, []
         for request in requests:
             if all(cid in replica.log for cid in request.parents):
@@ -548,6 +547,6 @@ class ParentFetcher(Component):
             request.otherwise()
 
     def check(self) -> None:
-        """Assert the limit on waiting continuations."""
+        """Assert the limit on waiting callbacks."""
         for search in self._searches.values():
             assert len(search.requests) <= self._settings.waiting_count_max

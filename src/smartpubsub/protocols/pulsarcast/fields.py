@@ -1,4 +1,4 @@
-"""What all descriptors have in common: how their fields are read, and why one is refused."""
+"""How to read the fields of descriptors, and the reasons for which a node refuses one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEERS_MAX = 1_000
 """How many peers a rule of a topic may name."""
 
 NATURAL_END = 1 << 53
-"""Heights and versions are below this, and the number after one of them is still a number."""
+"""Heights and versions are below this, so that the next one is in range too."""
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def value_in(block: bytes) -> Any:
 
 
 def stored_value_in(block: bytes) -> Any:
-    """Decode what this node has stored, however many items it has."""
+    """Decode a value that this node has stored, with any number of items."""
     return _read(lambda stored: decode(stored, len(stored)), block)
 
 
@@ -100,7 +100,7 @@ def typed(fields: Mapping[str, Any], name: str, kind: type[T]) -> T:
 
 
 def natural(fields: Mapping[str, Any], name: str) -> int:
-    """Return a field that is an integer from 0 on, with which others can be counted."""
+    """Return a field that is an integer from 0 on, small enough to be incremented."""
     value = typed(fields, name, int)
     if not 0 <= value < NATURAL_END:
         malformed(f"{name} is out of range")

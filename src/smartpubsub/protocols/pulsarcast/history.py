@@ -1,9 +1,9 @@
 """History: reading a part of a topic's events from its keepers and other nodes.
 
 The reader reads one keeper page by page, in the topic's order, and asks the other keepers for their
-heads. Links then show what is missing: the reader fetches it from the other keepers, from
-neighbours, and from more of the nodes closest to the topic. What no node has is named in the
-result.
+heads. Links then show which events are missing. The reader fetches these from the other keepers,
+from neighbours, and from more of the nodes closest to the topic. The result names the events that
+no node has.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Wanted:
 
 
 class Gathering:
-    """Events gathered from several nodes, and what is missing among them."""
+    """Events gathered from several nodes, and the gaps in them."""
 
     def __init__(self, wanted: Wanted, skew_us_max: int) -> None:
         self._wanted = wanted
@@ -61,12 +61,12 @@ class Gathering:
         """The place of the event `wanted.since`, when it is known."""
         self.events: dict[Cid, TopicEvent] = {}
         self.heads: dict[Cid, int] = {}
-        """Heads that some node has reported, and their heights."""
+        """Heads that nodes have reported, and their heights."""
         self.pruned: dict[Cid, None] = {}
-        """Events that some node has reported as pruned."""
+        """Events that nodes have reported as pruned."""
         self._ordered: list[TopicEvent] = []
         self._gaps_of: tuple[object, ...] = ()
-        """The sizes of what `_gaps` was computed from; none of them ever shrinks."""
+        """The sizes from which `_gaps` was computed; none of them ever shrinks."""
         self._gaps = Gaps((), (), ())
 
     def add(self, events: Iterable[TopicEvent]) -> int:
@@ -76,7 +76,7 @@ class Gathering:
         return len(self.events) - before
 
     def add_own(self, own: Mapping[Cid, TopicEvent]) -> None:
-        """Add what is missing and is among these events."""
+        """Add the missing events that are among these."""
         lowest = self._lowest()
         found = [own[cid] for cid in self.gaps().missing if cid in own]
         for event in found:  # The list grows meanwhile.
@@ -86,7 +86,7 @@ class Gathering:
                 found.extend(one for one in below if one is not None)
 
     def gaps(self) -> Gaps:
-        """Return what is missing of what is wanted."""
+        """Return the gaps in the wanted events."""
         sizes = (len(self.events), len(self.heads), len(self.pruned), self.after)
         if sizes != self._gaps_of:
             self._gaps_of, self._gaps = sizes, self._find_gaps()
@@ -103,7 +103,7 @@ class Gathering:
         )
         if since is None:
             return found
-        # The event `wanted.since` is known, and need not be here.
+        # The event `wanted.since` is known, and need not be gathered.
         missing = tuple(cid for cid in found.missing if cid != since)
         return found._replace(missing=missing, whole=(*found.whole, since))
 
@@ -122,7 +122,7 @@ class Gathering:
         return max(0, self._wanted.since_us - self._skew_us)
 
     def since_us(self) -> int:
-        """Return the creation time from which on a fetch includes what lies below."""
+        """Return the creation time from which on a fetch includes parents."""
         oldest = self._oldest_of_last()
         if oldest is None:
             return self.floor_us
@@ -166,9 +166,9 @@ class _HistoryRequest:
     """Peers that may have the history; the first is being asked."""
     has_widened: bool = False
     question: int = 0
-    """The number of the question that the first source has not answered; 0 if there is none."""
+    """The number of the open question to the first source; 0 if there is none."""
     polls: dict[int, None] = field(default_factory=dict)
-    """The numbers of the questions to keepers for their heads that have no answer."""
+    """The numbers of the open questions to keepers for their heads."""
     after: Place | None = None
     """The place up to which the first source was read."""
     is_filling: bool = False
@@ -201,7 +201,7 @@ class HistoryReader(Component):
         log = replica.log
         gathering = Gathering(wanted, self._settings.skew_us_max)
         gathering.heads |= log.heads
-        # An event whose parents are lost is shown with the gap below it.
+        # The result has events whose parents are lost too, with the gap below them.
         gathering.heads |= {cid: log.events[cid].height for cid in log.parked}
         gathering.pruned |= log.pruned
         since = None if wanted.since is None else log.events.get(wanted.since)
@@ -216,7 +216,7 @@ class HistoryReader(Component):
                 return
         self._membership.stay(replica, STAY_US)
         self._requests[number] = request
-        # The versions tell who might publish which event.
+        # The rules of the versions decide which events are valid.
         self._versions.when_settled(replica, partial(self._find_sources, request))
 
     # --- sources ---
@@ -233,7 +233,7 @@ class HistoryReader(Component):
         request.sources = self._others([*request.keepers, *neighbours])[:SOURCES_MAX]
         if request.sources:
             self._poll(request)
-            # What this node has is not read from others.
+            # Do not read events from others that this node has.
             (self._go_on if request.gathering.events else self._ask)(request)
         elif self._own in keepers:  # No other node is there.
             request.has_widened = True
@@ -249,7 +249,7 @@ class HistoryReader(Component):
             request.polls[self._pages.ask(peer, question, then)] = None
 
     def _widen(self, request: _HistoryRequest, found: Found) -> None:
-        """Go on with more of the nodes closest to the topic, which may have been keepers."""
+        """Continue with more of the nodes closest to the topic, which may have been keepers."""
         if request.number not in self._requests:
             return
         neighbours = self._membership.neighbours(request.replica)
@@ -261,12 +261,12 @@ class HistoryReader(Component):
     # --- asking ---
 
     def _ask(self, request: _HistoryRequest) -> None:
-        """Ask the first source for what comes next."""
+        """Ask the first source for the next events."""
         gathering, names_max = request.gathering, self._settings.names_max
         id, source = request.replica.id, request.sources[0]
         question: Fetch | Range
         if not request.is_placed and request.wanted.since is not None:
-            # With the current time as limit only the wanted event comes, and nothing below it.
+            # With the current time as the limit, the answer has only the wanted event.
             wanted: tuple[Cid, ...] = (request.wanted.since,)
             question = Fetch(id, 0, wanted, (), max(0, self._outbox.now))
         elif request.is_filling:
@@ -286,7 +286,7 @@ class HistoryReader(Component):
         self._outbox.set_timer(("read", request.number), wait_us)
 
     def on_timer(self, number: int) -> None:
-        """Go on without the peers that have not answered, or look for sources again."""
+        """Continue without the peers that have not answered, or look for sources again."""
         request = self._requests.get(number)
         if request is None:
             return
@@ -312,7 +312,7 @@ class HistoryReader(Component):
             self._find_sources(request)
 
     def _next(self, request: _HistoryRequest) -> None:
-        """Go on without the first source."""
+        """Continue without the first source."""
         self._pages.cancel(request.question)
         request.question = 0
         del request.sources[0]

@@ -1,4 +1,4 @@
-"""Import of blocks from a file: they are checked like blocks from other nodes, and pinned."""
+"""Import of blocks from a file: the node checks them like blocks of peers, and pins the topics."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Importer(Component):
     _metas: BoundedDict[Cid, Topic] = field(
         init=False, default_factory=lambda: BoundedDict(META_TOPICS_MAX)
     )
-    """Meta topics whose topics have not come yet."""
+    """Meta topics whose topics have not been read yet."""
 
     def take(self, blocks: Iterable[bytes]) -> int:
         """Take blocks, descriptors before their events; return how many were valid."""
         changed: dict[Cid, TopicReplica] = {}
         valid = sum(self._take_one(block, changed) for block in blocks)
         for replica in changed.values():
-            replica.log.audit()  # A file may have a part of the events only.
+            replica.log.audit()  # A file may have only a part of the events.
         return valid
 
     def _take_one(self, block: bytes, changed: dict[Cid, TopicReplica]) -> bool:

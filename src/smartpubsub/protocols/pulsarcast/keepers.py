@@ -1,7 +1,7 @@
 """Keepers: the f + 1 nodes closest to a topic, which store its events.
 
 An event counts as published when all keepers have stored it. Keepers are members of the tree like
-other nodes, and have all events from the first on, so that nodes that join later can fetch them.
+other nodes, and have all events from the first on, so that later nodes can fetch them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _PendingEvent:
     event: TopicEvent
     since_us: int
     then: Callable[[], None] | None
-    """What to do when all have stored it; without it `Published` is delivered."""
+    """Called when all keepers have stored it; if None, deliver `Published`."""
     stored_by: dict[Peer, None] = field(default_factory=dict)
 
 
@@ -52,12 +52,12 @@ class _KeeperSet:
     pending: dict[Cid, _PendingEvent] = field(default_factory=dict)
     timer_is_set: bool = False
     lease_until_us: int | None = None
-    """Until when this node is a keeper itself, if it ever was."""
+    """Until when this node is a keeper itself; None if it never was."""
 
 
 @dataclass(eq=False)
 class Keepers(Component):
-    """Has the keepers of topics store events, and stores events where this node is a keeper.
+    """Asks the keepers of topics to store events, and stores events as a keeper.
 
     `on_keeper` is called when this node becomes a keeper of a topic.
     """
@@ -70,7 +70,7 @@ class Keepers(Component):
     _on_keeper: Callable[[TopicReplica], None]
     _sets: dict[Cid, _KeeperSet] = field(init=False, default_factory=dict)
     _waiting: dict[Cid, list[Callable[[], None]]] = field(init=False, default_factory=dict)
-    """What to do in each topic when the lookup for its keepers has ended."""
+    """By topic: callbacks for the end of the lookup of its keepers."""
 
     def _set(self, replica: TopicReplica) -> _KeeperSet:
         keepers = self._sets.get(replica.id)
@@ -144,12 +144,12 @@ class Keepers(Component):
                 self._outbox.queue(contact.peer, InviteKeeper(replica.id, replica.topic.cid))
         self._send_pending(replica, keepers)
 
-    # --- having events stored ---
+    # --- storing events at keepers ---
 
     def publish(
         self, replica: TopicReplica, event: TopicEvent, then: Callable[[], None] | None = None
     ) -> None:
-        """Have the keepers store an event of this node; deliver `Published` or call `then`."""
+        """Send an event of this node to the keepers; then deliver `Published` or call `then`."""
         keepers = self._set(replica)
         pending = keepers.pending[event.cid] = _PendingEvent(event, self._outbox.now, then)
         if self._is_fresh(keepers):
@@ -194,9 +194,9 @@ class Keepers(Component):
         return self._liveness.at_least(self._settings.keep_us, 4)
 
     def on_timer(self, replica: TopicReplica) -> None:
-        """Have silent keepers verified, which are replaced if they are gone.
+        """Have the overlay verify silent keepers; those that are gone are replaced.
 
-        Look up the keepers again if some have not answered for longer, and are not only busy.
+        Look up the keepers again if some have not answered for long, and are not only busy.
         """
         keepers = self._set(replica)
         keepers.timer_is_set = False
@@ -225,7 +225,7 @@ class Keepers(Component):
         ]
 
     def _are_busy(self, keepers: _KeeperSet, late: list[_PendingEvent], late_us: int) -> bool:
-        """Whether the keepers that have not answered are alive, and have not had very long."""
+        """Whether all keepers that owe an answer are up, and have not had very long."""
         since_us = min(pending.since_us for pending in late)
         peers = [contact.peer for contact in keepers.contacts]
         owing = [peer for peer in peers if any(peer not in p.stored_by for p in late)]
@@ -259,7 +259,7 @@ class Keepers(Component):
     ) -> None:
         """Use the next closest known peers as keepers until a lookup, which takes long, ends.
 
-        If there is no other, this node is the only keeper, unless it may be cut off for a moment.
+        If there is no other node, this one is the only keeper, unless it may only be cut off.
         """
         count, own = self._settings.keepers, self._overlay.own
         staying = [contact for contact in keepers.contacts if contact.peer != peer]
@@ -285,7 +285,7 @@ class Keepers(Component):
     # --- being a keeper ---
 
     def renew_lease(self, replica: TopicReplica) -> None:
-        """Be a keeper for one more lease."""
+        """Remain a keeper for another lease."""
         self._set(replica).lease_until_us = self._outbox.now + self._settings.lease_us
 
     def _become_keeper(self, replica: TopicReplica) -> None:

@@ -11,7 +11,7 @@ from smartpubsub.seam import Peer
 
 HEARD_COUNT_MAX = 4_096
 _GAIN_UP = 2
-"""A slower answer counts for one half: where links fill up, the next answer may be slower still."""
+"""A slower answer counts for one half: if links fill up, the next answer may be slower still."""
 
 
 class Liveness:
@@ -31,7 +31,7 @@ class Liveness:
         self._heard_us: BoundedDict[Peer, int] = BoundedDict(HEARD_COUNT_MAX)
 
     def note_heard(self, peer: Peer) -> None:
-        """Note that a peer has sent a message, in whichever topic."""
+        """Note that a peer has sent a message, in any topic."""
         self._heard_us[peer] = self._outbox.now
 
     def is_heard_since(self, peer: Peer, since_us: int) -> bool:

@@ -4,9 +4,9 @@ Events are ordered by height, and those of one height by content id. An event is
 events it links to, so every node that has the same events has them in the same order, and a reader
 can read forks as one sequence.
 
-The height of an event follows from its parents. While a parent is unknown the event is parked: it
-is in the log, but it is no head, and no event becomes a successor of its parents by it. So no
-publisher links to a height that comes from nowhere.
+The height of an event follows from its parents. While a parent is unknown, the event is parked: it
+is in the log, but it is no head, and does not count as a successor of its parents. So no publisher
+links to an event with an invented height.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PRUNED_MAX = 128
 
 
 class Gaps(NamedTuple):
-    """What is missing from a sequence of events, according to their links."""
+    """The events that are missing from a sequence, according to their links."""
 
     missing: tuple[Cid, ...]
-    """Events that are linked to, or reported as newest, and absent."""
+    """Absent events that others link to, or that are reported as heads."""
     pruned: tuple[Cid, ...]
-    """The absent events that some node reports as pruned, so that fetching them is useless."""
+    """Absent events that a node reports as pruned, so that fetching them is useless."""
     whole: tuple[Cid, ...]
     """The highest events below which nothing is missing."""
 
@@ -48,7 +48,7 @@ def gaps_in(
     pruned: Container[Cid],
     needs_parents: Callable[[TopicEvent], bool],
 ) -> Gaps:
-    """Find the gaps in events that are in order; parents count where `needs_parents` says so."""
+    """Find the gaps in events that are in order; `needs_parents` selects whose parents count."""
     present = {event.cid for event in events}
     absent: dict[Cid, None] = {}
     lacking: set[Cid] = set()
@@ -79,37 +79,37 @@ class Log:
     def __init__(self) -> None:
         self.events: dict[Cid, TopicEvent] = {}
         self.heads: dict[Cid, int] = {}
-        """Events without a known successor and their heights; some of them are not here.
+        """Events without a known successor, and their heights; the log may lack some of them.
 
-        Parked events neither are heads nor count as successors.
+        Parked events are not heads, and do not count as successors.
         """
         self.parked: dict[Cid, None] = {}
-        """Events here whose heights do not follow, or not yet, from their parents."""
+        """Events of the log whose heights do not follow from their parents, or not yet."""
         self._parked_above: dict[Cid, list[TopicEvent]] = {}
         """The parked events that wait for each unknown or parked parent."""
         self._highest = 0
         """The greatest height of all events that were not parked."""
         self.before: dict[Cid, None] = {}
-        """Events that are not here and count as known: this node joined after them."""
+        """Absent events that count as known, because this node joined after them."""
         self.missing: dict[Cid, None] = {}
-        """Events that are linked to, not here, and needed."""
+        """Absent events that others link to, and that this node needs."""
         self.whole: dict[Cid, int] = {}
         """The highest events below which nothing is missing, and their heights."""
         self.floor_us = ALWAYS
-        """What events created before this time link to is not needed."""
+        """This node does not need the parents of events that were created before this time."""
         self.horizon: Place = (0, b"")
         """The place up to which events were pruned."""
         self.pruned: dict[Cid, None] = {}
         """The events that this node pruned last, and those that other nodes report as pruned."""
         self.bytes = 0
         self.is_settled = False
-        """Whether it is settled from which event on this node needs all events."""
+        """Whether it is decided from which event on this node needs all events."""
         self.has_all = False
-        """Whether all events from the first on are here, except pruned ones."""
+        """Whether the log has all events from the first on, except pruned ones."""
         self.is_pinned = False
         """Whether retention does not apply."""
         self._links: dict[Cid, int] = {}
-        """How many of the events here that are not parked link to an event, which need not be."""
+        """By event, in the log or not: how many events that are not parked link to it."""
         self._ids: dict[EventId, Cid] = {}
         self._order: list[Place] = []
         self._lacks: dict[Cid, int] = {}
@@ -117,7 +117,7 @@ class Log:
         self._above: dict[Cid, list[TopicEvent]] = {}
         """For each missing or incomplete event, the incomplete events that wait for it."""
         self._checked: tuple[object, ...] = ()
-        """What `check` has found last, if all was well."""
+        """The state that `check` has last found valid."""
 
     def __len__(self) -> int:
         return len(self.events)
@@ -126,11 +126,11 @@ class Log:
         return cid in self.events
 
     def knows(self, cid: Cid) -> bool:
-        """Whether an event is here or need not be."""
+        """Whether the log has an event, or does not need it."""
         return cid in self.events or cid in self.before
 
     def with_id(self, id: EventId) -> TopicEvent | None:
-        """Return the event to which its author gave this id."""
+        """Return the event with an author's id."""
         cid = self._ids.get(id)
         return None if cid is None else self.events[cid]
 
@@ -143,7 +143,7 @@ class Log:
         self._unpark([self.events[cid] for cid in self.parked])
 
     def start_at(self, heads: Iterable[tuple[Cid, int]], floor_us: int) -> None:
-        """Settle: everything up to these heads was published before this node joined."""
+        """Settle: all events up to these heads were published before this node joined."""
         self.is_settled = True
         self._start_at(heads, floor_us)
         self._unpark([self.events[cid] for cid in self.parked])
@@ -159,16 +159,16 @@ class Log:
                     self.heads[cid] = height
 
     def set_floor(self, floor_us: int) -> None:
-        """Need nothing that events created before a time link to, until the log is settled."""
+        """Until the log is settled, do not need the parents of events from before a time."""
         if not self.is_settled:
             self.floor_us = floor_us
 
     def pin(self, is_pinned: bool) -> None:
-        """Exempt the log from retention, or not any more."""
+        """Set whether the log is exempt from retention."""
         self.is_pinned = is_pinned
 
     def note_complete(self) -> None:
-        """Note that all events are here, except pruned ones."""
+        """Note that the log has all events, except pruned ones."""
         self.has_all = True
 
     def note_loss(self) -> None:
@@ -176,7 +176,7 @@ class Log:
         self.has_all = False
 
     def audit(self) -> None:
-        """Find out again whether all events are here: some were lost, or some have arrived."""
+        """Compute again whether the log has all events, after losses or arrivals."""
         self.has_all = (self.has_all or bool(self.events)) and not self.gaps().missing
 
     def gaps(self) -> Gaps:
@@ -186,7 +186,7 @@ class Log:
     # --- persistence ---
 
     def record(self) -> dict[str, Any]:
-        """Return what has to be stored besides the events."""
+        """Return the state to store besides the events."""
         return {
             "before": list(self.before),
             "heads": [[cid, height] for cid, height in self.heads.items()],
@@ -200,7 +200,7 @@ class Log:
         }
 
     def restore(self, record: Mapping[str, Any]) -> None:
-        """Restore what `record` returned, before the events are added."""
+        """Restore the state that `record` returned, before the events are added."""
         before = dict.fromkeys(record["before"])
         heads = [(cid, height) for cid, height in record["heads"] if cid in before]
         self._start_at(heads, record["floor"])
@@ -214,7 +214,7 @@ class Log:
     # --- adding and removing events ---
 
     def must_fit(self, event: TopicEvent) -> None:
-        """Refuse an event that does not fit the events that are here."""
+        """Refuse an event that contradicts the events of the log."""
         if event.place <= self.horizon:
             raise RefusalError(Reason.REPLAYED, "an event from before all retained events")
         highest, known = 0, True
@@ -231,7 +231,7 @@ class Log:
             raise RefusalError(Reason.CYCLIC, "an event that is far higher than all others")
 
     def add(self, event: TopicEvent) -> list[TopicEvent]:
-        """Add an event that was checked and is not here.
+        """Add a new event that was checked.
 
         Return the events below which nothing is missing any more, parents first.
         """
@@ -268,7 +268,7 @@ class Log:
     # --- heights ---
 
     def _unpark(self, events: Iterable[TopicEvent]) -> None:
-        """Make events heads whose heights follow from their parents, and then those above them."""
+        """Link parked events whose heights follow from their parents, and then those above them."""
         waiting = list(events)
         for event in waiting:
             if event.cid not in self.parked:
@@ -286,8 +286,8 @@ class Log:
     def _link_expected(self, event: TopicEvent) -> None:
         """Link an event that is a head or linked to already, and all parked events below it.
 
-        Its content id was known before it arrived, and covers the events below. A peer that named
-        it as a head also named its height. If any height is wrong, it stays parked.
+        Its content id was known before it arrived, and covers the events below. A peer that has
+        reported it as a head also reported its height. If any height is wrong, it stays parked.
         """
         below = [event]
         for found in below:
@@ -319,7 +319,7 @@ class Log:
         return event.height == highest + 1 if is_known else event.height > highest
 
     def _follows(self, event: TopicEvent) -> bool:
-        """Whether an event's height follows from its parents, as far as their heights are known."""
+        """Whether an event's height follows from the known heights of its parents."""
         heights = [
             self.events[cid].height if cid in self.events else self.heads.get(cid)
             for cid in event.parents
@@ -333,7 +333,7 @@ class Log:
         return self.is_settled and highest < event.height <= highest_possible
 
     def _link(self, event: TopicEvent) -> None:
-        """Count an event as the successor of its parents, and as a head if it has none itself."""
+        """Count an event as a successor of its parents, and as a head if it has no successor."""
         self._highest = max(self._highest, event.height)
         for parent in event.parents:
             self._links[parent] = self._links.get(parent, 0) + 1
@@ -377,7 +377,7 @@ class Log:
         return made_whole
 
     def _should_have_below(self, event: TopicEvent) -> bool:
-        """Whether this node needs what an event links to, and has not pruned it."""
+        """Whether this node needs the parents of an event, and has not pruned them."""
         return event.draft.created_us >= self.floor_us and event.height > self.horizon[0] + 1
 
     def give_up(self, cid: Cid) -> list[TopicEvent]:
@@ -446,14 +446,14 @@ class Log:
         return found[::-1]
 
     def beyond(self, wanted: Iterable[Cid], had: Iterable[Cid], since_us: int) -> list[TopicEvent]:
-        """Return what a peer lacks, in order: see `events_beyond`."""
+        """Return the events that a peer lacks, in order; see `events_beyond`."""
         return events_beyond(self.events, wanted, had, since_us)
 
     def check(self) -> None:
         """Assert that the indexes agree with the events, and heights with the links.
 
-        Most inputs leave most logs alone, so a log that has not changed is not checked again. Each
-        change to a log changes one of these values.
+        Most inputs change no log, so a log that has not changed is not checked again. Each change
+        to a log changes one of these values.
         """
         counts = (len(self.events), len(self.before), len(self.missing), len(self.parked))
         state = (*counts, len(self.pruned), self.is_settled, self._highest, self.horizon)

@@ -1,8 +1,8 @@
 """A node's place in the tree of each topic: its parent, its children, heartbeats, the root.
 
 Every parent lies strictly closer to the topic's author than its children, and both sides check
-that, so there are no cycles whatever any node believes. The root is the author, or while the author
-is away the live node closest to it.
+that. So there are no cycles, even while nodes have different views. The root is the author or,
+while the author is away, the live node closest to it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ heartbeat to."""
 BUSY_TRIES_MAX = 4
 """How many more joins to send to a candidate that does not answer but sends other messages."""
 WAITS_MAX = 10
-"""How often a candidate may ask for patience, each time for two `join_us`."""
+"""How often a candidate may ask this node to wait, each time for two `join_us`."""
 SILENT_BEATS_MAX = 4
-"""A child that is silent for this many heartbeats is dropped; if it is alive it joins again."""
+"""A node drops a child that is silent for this many heartbeats; if it is up, it joins again."""
 LATE_BEATS_MAX = 12
 """The same for a child that sends other messages, and is only late with its heartbeats."""
 
@@ -108,21 +108,21 @@ class _Place:
     """The peer that was asked to be the parent."""
     tries: int = 0
     waits: int = 0
-    """How often the candidate has asked for patience."""
+    """How often the candidate has asked this node to wait."""
     join_sent_us: int = 0
     is_seeking: bool = False
-    """Whether a lookup for a closer peer is in progress, in whichever state."""
+    """Whether a lookup for a closer peer is in progress, in any state."""
     redirects: int = 0
     silent_beats: int = 0
     beat_sent_us: int = 0
-    """When the heartbeat was sent that the parent has not answered; 0 if there is none."""
+    """When this node sent the heartbeat that the parent has not answered; 0 if there is none."""
     children: dict[Peer, TopicChild] = field(default_factory=dict)
     waiting: dict[Peer, tuple[Contact, int]] = field(default_factory=dict)
     """Peers that have asked to join while this node had no place, and how many are below each."""
     proved_us: int = 0
     """When a lookup last confirmed that this node is root."""
     stays_until_us: int = 0
-    """How long this node stays although no other component needs the topic."""
+    """Until when this node stays although no other component needs the topic."""
 
     @property
     def is_attached(self) -> bool:
@@ -192,7 +192,7 @@ MembershipNews: TypeAlias = PlaceTaken | RootActive | Attached | HeadsHeard | To
 class Membership(Component):
     """Owns this node's places in the trees of its topics.
 
-    `is_needed` tells whether another component needs a topic, so that this node stays in its tree.
+    `is_needed` returns whether another component needs a topic; then this node stays in its tree.
     """
 
     _replicas: TopicReplicas
@@ -241,7 +241,7 @@ class Membership(Component):
         return place.is_parent(peer) or peer in place.children
 
     def has_asked(self, replica: TopicReplica, peer: Peer) -> bool:
-        """Whether a peer is the parent, or was asked to be it and may have been given up since."""
+        """Whether a peer is the parent, or a candidate that may have been given up since."""
         place = self._place(replica)
         return place.is_parent(peer) or place.is_candidate(peer) or peer in place.silent
 
@@ -303,7 +303,7 @@ class Membership(Component):
             self._become_root(replica, place)
 
     def avoid_parent(self, replica: TopicReplica) -> None:
-        """Ask another peer to be the parent if the present one is blamed for much more."""
+        """Ask another peer to be the parent if the current one has much more blame."""
         place, now = self._place(replica), self._outbox.now
         if place.state is not PlaceState.CHILD or place.parent is None:
             return
@@ -376,7 +376,7 @@ class Membership(Component):
         self._on_attached(replica, place, message.topic)
 
     def _note_late_answer(self, place: _Place, peer: Peer) -> None:
-        """Note the answer of a peer that was given up: it is alive, and round trips are longer."""
+        """Note the answer of a peer that was given up: it is up, and round trips are longer."""
         if place.silent.heard(peer):
             asked_us = max(place.join_sent_us, place.beat_sent_us)
             self._liveness.sample(self._outbox.now - asked_us)
@@ -435,7 +435,7 @@ class Membership(Component):
         self._on_attached(replica, place, None)
 
     def _show_root(self, replica: TopicReplica, place: _Place, found: Found) -> None:
-        """Send a heartbeat to peers that may have been root: this node is closer to the author."""
+        """Send a heartbeat to peers that may have been root before this closer node."""
         if not self._replicas.is_current(replica) or place.state not in AS_ROOT:
             return
         closer = [c for c in found.closest if self._may_be_parent(replica, place, c)]
@@ -610,7 +610,7 @@ class Membership(Component):
                 self.on_join_timer(replica)
 
     def on_departed(self, peer: Peer) -> None:
-        """Go on at once without a child, a parent or a candidate that has left."""
+        """Continue at once without a child, a parent or a candidate that has left."""
         for replica in list(self._replicas.by_id.values()):
             place = self._place(replica)
             place.children.pop(peer, None)
@@ -670,10 +670,10 @@ class Membership(Component):
     # --- leaving ---
 
     def leave_if_unneeded(self, replica: TopicReplica) -> bool:
-        """Leave a tree in which neither this node nor a child needs it; whether it has left.
+        """Leave a tree that neither this node nor a child needs; return whether it has left.
 
-        The author stays, because only the author can make new versions. With children the node
-        stays and forwards events.
+        The author stays, because only the author can make new versions. A node with children stays
+        and forwards events.
         """
         place = self._place(replica)
         stays = replica.is_own or place.stays_until_us > self._outbox.now

@@ -1,4 +1,4 @@
-"""The messages of Pulsarcast; all messages for one peer within a moment go in one parcel.
+"""The messages of Pulsarcast; messages to one peer within a short time go in one parcel.
 
 `protocols/runtime/messages.py` says how a class declares a message. The decoder does not look into
 blocks: the core checks them.
@@ -64,7 +64,7 @@ class Welcome(NamedTuple):
 
 @_wire.message(12)
 class JoinElsewhere(NamedTuple):
-    """The receiver joins at another peer, or without one looks up the closest to the author."""
+    """The receiver joins at another peer; without one, it looks up the closest to the author."""
 
     topic_id: ContentId
     go_to: Contact | None
@@ -86,7 +86,7 @@ class Leave(NamedTuple):
 
 @_wire.message(2)
 class Beat(NamedTuple):
-    """The sender is alive, and these are its newest events."""
+    """The sender is up, and these are its newest events."""
 
     topic_id: ContentId
     topic: ContentId
@@ -137,11 +137,11 @@ class Page(NamedTuple):
     blocks: tuple[Unchecked, ...]
     has_more: bool
     covered: tuple[ContentId, ...] = ()
-    """Those that are ancestors of the receiver's events, and so came before its time."""
+    """Wanted events that are ancestors of the receiver's events, and so older than its log."""
     heads: tuple[Head, ...] = ()
     """On the last page: the newest events that the sender knows of, even if it lacks them."""
     gone: tuple[ContentId, ...] = ()
-    """Those that the sender has had and dropped."""
+    """Wanted events that the sender has pruned."""
 
 
 @_wire.message(15)
@@ -250,11 +250,11 @@ PART_KINDS = _wire.kinds
 
 PARCEL_BYTES = 1 << 20
 PARCEL_PARTS = 500
-"""What a node puts into one parcel, unless a single message is longer."""
+"""The limits of a parcel that a node sends, unless a single message is longer."""
 
 
 PARCEL_LIMITS = MessageLimits(entry_count_max=10_000)
-"""Of what a node takes in one parcel."""
+"""The limits of a parcel that a node receives."""
 
 
 def parcels_of(queued: Iterable[Part]) -> Iterator[Parcel]:

@@ -1,7 +1,7 @@
-"""Pages of events: the questions of this node that peers have not answered, and its own answers.
+"""Pages of events: the open questions of this node, and its answers to the questions of peers.
 
-The peer that is asked follows the links from what is wanted down to what the asker has, and sends
-what lies between, the lowest first, hundreds of events per page.
+The answering peer follows the links from the wanted events down to those that the asker has, and
+sends the events in between, the lowest first, hundreds of events per page.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class _PageRequest(NamedTuple):
 
 @dataclass(eq=False)
 class PageRequests(Component):
-    """Asks peers for pages. The component that asks sets a timer, and cancels what is late."""
+    """Asks peers for pages. The component that asks sets a timer, and cancels late questions."""
 
     _pending: dict[int, _PageRequest] = field(init=False, default_factory=dict)
 
     def ask(self, peer: Peer, question: Fetch | Range, then: Callable[[Page], None]) -> int:
-        """Send a question under a new number, which this returns; `then` takes the page."""
+        """Send a question under a new number, and return it; `then` is called with the page."""
         number = self._overlay.new_number()
         self._pending[number] = _PageRequest(peer, question.topic_id, then)
         self._outbox.queue(peer, question._replace(number=number))
@@ -51,7 +51,7 @@ class PageRequests(Component):
         self._pending.pop(page.number).then(page)
 
     def check(self) -> None:
-        """Assert that no question has the number 0, which stands for none."""
+        """Assert that no question has the number 0, which means that there is none."""
         assert 0 not in self._pending
 
 

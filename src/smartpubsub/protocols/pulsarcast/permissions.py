@@ -1,6 +1,6 @@
-"""Who may publish: checks of received topics, drafts and events.
+"""Which peers may publish: checks of received topics, drafts and events.
 
-Every node that forwards an event checks it first, so an event that breaks the rules gets no further
+Every node checks an event before it forwards it, so an event that breaks the rules gets no further
 than one hop.
 """
 

@@ -1,4 +1,4 @@
-"""What survives a crash: descriptors, events, the state of each topic, requests, subscriptions."""
+"""Stored state: descriptors, events, the state of each topic, requests, and subscriptions."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class StoredState(NamedTuple):
     kept: list[tuple[int, Cid]]
     """The durable subscriptions and their topics."""
     waiting: list[tuple[int, Cid]]
-    """What was delivered to them and not taken."""
+    """The events that were delivered to them and not taken."""
 
 
 class TopicPersistence:
-    """Writes to storage; `is_keeper` tells whether this node is a keeper of a topic."""
+    """Writes to storage; `is_keeper` returns whether this node is a keeper of a topic."""
 
     def __init__(self, outbox: Outbox[Part], is_keeper: Callable[[Cid], bool]) -> None:
         self._store = outbox.store
@@ -115,7 +115,7 @@ class TopicPersistence:
 def read_stored(
     name: str, values: Sequence[tuple[bytes, bytes]], permissions: Permissions
 ) -> StoredState:
-    """Read what `TopicPersistence` wrote; count values that were damaged as refused."""
+    """Read the values that `TopicPersistence` wrote; count damaged values as refused."""
     prefix = len(name) + 1
     stored = [(key[prefix:], value) for key, value in values]
 

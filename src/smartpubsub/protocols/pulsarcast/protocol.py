@@ -84,7 +84,7 @@ NAME = "pulsarcast"
 
 
 class TopicStatus(NamedTuple):
-    """What this node has of a topic, and why."""
+    """A topic that this node replicates, and why."""
 
     replica: TopicReplica
     subscription_count: int
@@ -94,8 +94,8 @@ class TopicStatus(NamedTuple):
 class Pulsarcast:
     """One node's share of Pulsarcast.
 
-    Components are made in the order of their dependencies: each refers only to those before it.
-    What it has to tell those after it goes through a callback to this class.
+    Components are made in the order of their dependencies: each refers only to earlier ones. It
+    reports news for later ones to this class, by a callback.
     """
 
     name = NAME
@@ -310,7 +310,7 @@ class Pulsarcast:
         return number, self._call(now, self._versions.describe, topic, number)
 
     def pin(self, topic: Cid, is_pinned: bool, now: int) -> list[Effect]:
-        """Retain a topic that this node knows whole, whatever its retention, or not any more."""
+        """Retain all events of a topic that this node knows, or apply its retention again."""
         self._outbox.now = now
         replica = self._known(topic)
         replica.log.pin(is_pinned)
@@ -438,7 +438,7 @@ class Pulsarcast:
     def _begin(self) -> None:
         if not (self._has_loaded and self._overlay.is_ready):
             return
-        # Requests from before a restart come before what was published since.
+        # Requests from before a restart precede events that were published since.
         requests, self._stored_requests = self._stored_requests, []
         self._requests.restore(requests)
         loaded, self._loaded = self._loaded, []

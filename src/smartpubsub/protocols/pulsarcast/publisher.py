@@ -1,8 +1,8 @@
 """Publishing: own topics and events, requests to publish, and publishing for other authors.
 
-A node that may not publish in a topic sends its signed draft to a node that may. The requests of an
-author are numbered in turns, and each names the first turn without an answer, so the publisher
-publishes them in the author's order, once each, whatever messages are lost.
+A node that may not publish in a topic sends its signed draft to a node that may. An author numbers
+its requests in turns, and each names the first turn without an answer. So the publisher publishes
+them in the author's order, once each, even if messages are lost.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ ANNOUNCEMENTS_FROM = 1 << 32
 """Events that announce versions have numbers from here on, apart from those of applications."""
 RESENT_AT_ONCE_MAX = 50
 TRIES_PER_PUBLISHER = 3
-"""How often one publisher is asked before the next."""
+"""How often an author asks one publisher before the next."""
 AUTHORS_MAX = 10_000
 EARLY_BYTES_MAX = 64 << 20
 """The memory for drafts that have arrived before their turn."""
 _DRAFT_BYTES = 512
-"""The memory that a draft takes beside its payload, about."""
+"""About how much memory a draft takes beside its payload."""
 PUTS_AT_ONCE_MAX = 16
 """How many descriptors a node that has restarted stores again at each heartbeat."""
 
@@ -71,7 +71,7 @@ class _OpenRequests:
     silent_tries: int = 0
     """How many retransmissions in a row had no answer."""
     has_progress: bool = False
-    """Whether an answer has come since the timer was set."""
+    """Whether an answer has arrived since the timer was set."""
     timer_is_set: bool = False
 
 
@@ -89,7 +89,7 @@ class RequestSender(Component):
         self._incarnation = incarnation
 
     def request(self, replica: TopicReplica, draft: Draft) -> None:
-        """Have a publisher publish a draft; deliver `Published` or `Refused`."""
+        """Ask a publisher to publish a draft; deliver `Published` or `Refused`."""
         requests = self._open.setdefault(replica.id, _OpenRequests())
         if len(requests.drafts) >= self._settings.pending_count_max:
             self._outbox.deliver(Refused(draft.id, "too many requests wait; try again later"))
@@ -103,7 +103,7 @@ class RequestSender(Component):
         return any(draft.id == id for draft in requests.drafts.values())
 
     def restore(self, drafts: Iterable[Draft]) -> None:
-        """Send again what had no answer before a restart, in the same order."""
+        """Send the requests again that had no answer before a restart, in the same order."""
         for draft in drafts:
             replica = self._replicas.of_version(draft.topic)
             if replica is not None:
@@ -123,7 +123,7 @@ class RequestSender(Component):
         self._outbox.queue(self._publisher(replica.topic, requests), message)
 
     def _publisher(self, topic: Topic, requests: _OpenRequests) -> Peer:
-        """Choose a publisher: the author if it may publish, and the others in turn if silent."""
+        """Choose a publisher: the author if it may publish, or others in turn if it is silent."""
         allowed = topic.rules.publishers or (topic.author,)
         first = topic.author if topic.author in allowed else allowed[0]
         others = [peer for peer in allowed if peer not in (first, self._own)]
@@ -144,7 +144,7 @@ class RequestSender(Component):
             return
         requests.timer_is_set = False
         if requests.drafts and requests.has_progress:
-            # The publisher takes them in turn, and is busy with those before.
+            # The publisher takes requests in turn, and is busy with earlier ones.
             requests.has_progress = False
             self._set_timer(replica, requests)
         elif requests.drafts:
@@ -189,7 +189,7 @@ class TopicPublisher(Component):
     _incarnation: int = field(init=False, default=0)
     _announced: int = field(init=False, default=0)
     _unstored: dict[Cid, int] = field(init=False, default_factory=dict)
-    """New versions, and how many of the stores that each needs have not ended."""
+    """New versions, and how many stores of each have not ended."""
     _restored: deque[Topic] = field(init=False, default_factory=deque)
     """Descriptors of this node's topics that it has not stored again since it started."""
 
@@ -292,7 +292,7 @@ class TopicPublisher(Component):
     def publish(
         self, publication: Publication, topic: Cid, parents: tuple[Cid, ...] | None = None
     ) -> None:
-        """Publish in a topic, or have a publisher do so; deliver `Published` or `Refused`."""
+        """Publish in a topic, or ask a publisher to; deliver `Published` or `Refused`."""
         then = partial(self._publish, publication, topic, parents)
         self._replicas.with_replica(topic, then)
 
@@ -324,7 +324,7 @@ class TopicPublisher(Component):
         )
 
     def _publish_again(self, replica: TopicReplica, id: EventId) -> bool:
-        """Have the keepers of an event answer once more; False if it has no place nor request."""
+        """Ask the keepers of a published event again; False if it has neither place nor request."""
         known = replica.log.with_id(id)
         if known is not None and not self._keepers.is_pending(replica, known.cid):
             self._keepers.publish(replica, known)
@@ -339,7 +339,7 @@ class TopicPublisher(Component):
     ) -> None:
         may_publish = replica.topic.rules.may_publish(self._own)
         if not replica.log.is_settled and may_publish:
-            # Until it has a place this node does not know which events to link to.
+            # Until this node has a place, it does not know which events to link to.
             then = partial(self._publish, publication, topic, parents, replica)
             self._versions.hold(replica, then)
             return
@@ -383,7 +383,7 @@ class TopicPublisher(Component):
         then: Callable[[], None] | None = None,
         parents: tuple[Cid, ...] | None = None,
     ) -> None:
-        """Give a draft its place in a topic; store, disseminate and replicate the event."""
+        """Assign a draft its place in a topic; store, disseminate and replicate the event."""
         log = replica.log
         linked = _last_seen(log) if parents is None else parents
         heights = [log.events[cid].height if cid in log else log.heads[cid] for cid in linked]
@@ -393,7 +393,7 @@ class TopicPublisher(Component):
         self._keepers.publish(replica, event, then)
 
     def check(self) -> None:
-        """Assert that each unfinished version waits for something."""
+        """Assert that each unfinished version waits for a store."""
         assert all(self._unstored.values())
 
 
@@ -420,7 +420,7 @@ def _last_seen(log: Log) -> tuple[Cid, ...]:
 
 @dataclass(slots=True, eq=False)
 class _AuthorQueue:
-    """What one author has asked this node to publish in one topic."""
+    """The requests of one author to this node in one topic."""
 
     next_turn: int = 1
     early: dict[int, Draft] = field(default_factory=dict)
@@ -512,7 +512,7 @@ class RequestServer(Component):
         return draft
 
     def _make_room(self) -> None:
-        """Forget the oldest queue if there are as many as there can be."""
+        """Evict the oldest queue if there are too many."""
         if len(self._queues) >= AUTHORS_MAX:
             _, peer, _ = key = next(iter(self._queues))
             queue = self._queues.pop(key)

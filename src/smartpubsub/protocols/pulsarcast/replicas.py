@@ -25,7 +25,7 @@ from smartpubsub.seam import Peer
 
 @dataclass(slots=True, eq=False)
 class TopicReplica:
-    """What this node knows of a topic: its versions and its events."""
+    """A topic as this node knows it: its versions and its events."""
 
     id: Cid
     """The content id of the meta topic, which all versions share."""
@@ -103,7 +103,7 @@ class TopicReplicas(Component):
             replica.topic = topic
 
     def remove(self, replica: TopicReplica) -> None:
-        """Stop to replicate a topic."""
+        """Stop replicating a topic."""
         if self._by_id.pop(replica.id, None) is None:
             return
         for cid, topic in replica.versions.items():
@@ -111,7 +111,7 @@ class TopicReplicas(Component):
             self._descriptors.change(topic.author, -len(topic.block))
 
     def store_state(self, replica: TopicReplica) -> None:
-        """Store what has changed about a replica."""
+        """Store the state of a replica that has changed."""
         self._persistence.store_state(replica.id, replica.topic, replica.versions, replica.log)
 
     def with_replica(
@@ -125,8 +125,8 @@ class TopicReplicas(Component):
     ) -> None:
         """Call `then` with the replica of a topic, or with None if the topic cannot be found.
 
-        If an id is given, a topic with another id counts as not found. What waits for it meanwhile
-        has a size.
+        If an id is given, a topic with another id counts as not found. `size` is the size of the
+        message that waits for it.
         """
         replica = self._by_version.get(topic)
         if replica is not None:
@@ -201,7 +201,7 @@ class TopicReplicas(Component):
         peer: Peer,
         then: Callable[[], None],
     ) -> None:
-        """Learn the versions of events that a peer has sent and should have, as far as found."""
+        """Learn the versions of events that a peer has sent, as far as found; then call `then`."""
         versions = dict.fromkeys(event.topic for event in events)
         cids = [cid for cid in versions if cid not in replica.versions]
         if not cids:

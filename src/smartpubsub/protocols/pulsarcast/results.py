@@ -31,8 +31,8 @@ class HistoryRead(NamedTuple):
     is_since_known: bool = True
     """Whether a node knows the event after which the history was to begin, if there is one."""
     missing: tuple[Cid, ...] = ()
-    """Events that links name, and that none of the asked nodes has."""
+    """Linked events that none of the asked nodes has."""
     let_go: tuple[Cid, ...] = ()
-    """Events that links name, and that the nodes that had them have pruned."""
+    """Linked events that the nodes which had them have pruned."""
     silent: int = 0
     """How many keepers have not answered; they may know of newer events."""

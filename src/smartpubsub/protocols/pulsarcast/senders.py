@@ -1,7 +1,7 @@
-"""Who may send which message of Pulsarcast, and when.
+"""Which peers may send which message of Pulsarcast, and when.
 
-`PULSAR_RULES` has a rule for each message. `PulsarSenders` knows enough of the components to apply
-them; the protocol asks it before any component sees a message.
+`PULSAR_RULES` has a rule for each message. `PulsarSenders` knows the components that the rules
+refer to; the protocol asks it before any component sees a message.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PulsarSenders(Component):
         return self._pages.has_asked(contact.peer, message)
 
     def is_keeper(self, id: Cid) -> bool:
-        """Whether this node keeps a topic, or lies close enough to it to be asked to."""
+        """Whether this node keeps a topic, or lies close enough to it to become a keeper."""
         if self._keepers.is_keeper(id):
             return True
         key = key_of(id)
@@ -69,11 +69,8 @@ class PulsarSenders(Component):
         versions = () if replica is None else replica.versions.values()
         return any(topic.rules.may_publish(peer) for topic in versions)
 
-    def check(self) -> None:
-        """Nothing to assert: this component has no state."""
 
-
-_ANYBODY: Rule[PulsarSenders, Any] = Rule("any node")
+_ANY_NODE: Rule[PulsarSenders, Any] = Rule("any node")
 
 PULSAR_RULES: Mapping[type, Rule[PulsarSenders, Any]] = {
     pulsar.JoinTopic: Rule("any node; a child has to be farther from the author"),
@@ -92,10 +89,10 @@ PULSAR_RULES: Mapping[type, Rule[PulsarSenders, Any]] = {
     pulsar.Leave: Rule("any node, for itself"),
     pulsar.Beat: Rule("any node; a node that is no neighbour joins by it, or shows its events"),
     pulsar.Spread: Rule("any node; the event has its publisher's signature"),
-    pulsar.Fetch: _ANYBODY,
-    pulsar.Range: _ANYBODY,
+    pulsar.Fetch: _ANY_NODE,
+    pulsar.Range: _ANY_NODE,
     pulsar.Page: Rule("a node that was asked under this number", PulsarSenders.has_asked),
-    pulsar.WantBlocks: _ANYBODY,
+    pulsar.WantBlocks: _ANY_NODE,
     pulsar.Described: Rule("any node; only descriptors that were asked for, by content id"),
     pulsar.InviteKeeper: Rule(
         "any node, if the receiver lies among the nodes closest to the topic",

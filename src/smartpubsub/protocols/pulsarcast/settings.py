@@ -1,4 +1,4 @@
-"""The constants of Pulsarcast, and limits on everything it keeps. Times are in microseconds."""
+"""The constants and limits of Pulsarcast. Times are in microseconds."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class PulsarSettings:
     avoid_us: int = 30 * SECOND
     """How long a peer that did not answer is not asked again."""
     proof_us: int = MINUTE
-    """How often a root confirms by a lookup that it is root, and who the keepers are."""
+    """How often a root confirms by a lookup that it is root, and looks up the keepers."""
     keep_us: int = 4 * SECOND
     """How long to wait for keepers before the next lookup."""
     keepers_us: int = 2 * MINUTE
     """How long the result of a lookup for keepers is used."""
     lease_us: int = 30 * MINUTE
-    """How long a keeper goes on without an invitation or an event."""
+    """How long a keeper remains one without an invitation or an event."""
     request_us: int = 6 * SECOND
     """The first timeout for a publisher's answer to a request; it doubles with each try."""
     request_us_max: int = MINUTE
@@ -62,7 +62,7 @@ class PulsarSettings:
     lost_us: int = 10 * MINUTE
     """How long a missing event is asked for before it is given up."""
     skew_us_max: int = 5 * MINUTE
-    """How far clocks may differ."""
+    """By how much clocks may differ."""
 
     page_count_max: int = 500
     page_bytes_max: int = 256 << 10
@@ -79,9 +79,9 @@ class PulsarSettings:
     request_count_max: int = 1_000
     """Requests of one author that came before their turn."""
     unspread_count_max: int = 10_000
-    """Events of one topic that were fetched, and may still come through the tree."""
+    """Fetched events of one topic that may still come through the tree."""
     retention: Retention = Retention()
     stored_bytes_max: int = 16 << 30
-    """Of the events of all topics; beyond it the largest topic is pruned."""
+    """The size of the events of all topics; beyond it, the node prunes the largest topic."""
     descriptor_bytes_max: int = 4 << 30
-    """Of the descriptors of all topics; beyond it no other topic is taken."""
+    """The size of the descriptors of all topics; beyond it, the node takes no other topic."""

@@ -27,12 +27,11 @@ from smartpubsub.protocols.spec import (
 from smartpubsub.seam import Effect, Peer
 
 PULSARCAST = "/smartpubsub/pulsarcast/2.0.0"
-"""Not `/pulsarcast/1.0.0`, under which the first implementation speaks another language."""
+"""Not `/pulsarcast/1.0.0`, the id of the first implementation, whose messages differ."""
 STORAGE_SHARE = 8
-"""Topics may take one in this many parts of a node's storage."""
+"""Topics may take a node's storage divided by this."""
 DESCRIPTORS_SHARE = 4
-"""Descriptors may take one in this many parts of that, and always the size of a topic and its
-meta topic."""
+"""Descriptors may take that divided by this, and always the size of a topic and its meta topic."""
 LINKED_EVENT_BYTES = 600
 """The length of an event that links to others, for estimates."""
 
@@ -107,7 +106,7 @@ class TopicCreation:
     def create_topic(
         self, name: str, now: int, *, ordered_by: Peer | None = None
     ) -> tuple[Cid, list[Effect]]:
-        """Create a topic; a peer that orders it alone publishes in it, for all authors."""
+        """Create a topic; if a peer orders it, it alone publishes in it, for all authors."""
         rules = Rules() if ordered_by is None else rules_ordered_by(ordered_by)
         topic, effects = self._core.create(name, now, rules=rules)
         return topic.cid, effects
@@ -117,7 +116,7 @@ class TopicCreation:
 
 
 def _hottest_link_bytes(load: EventLoad) -> float:
-    """What a node sends to its parent and to as many children as it accepts."""
+    """The bytes that a node sends to its parent and to as many children as it accepts."""
     settings = PulsarSettings()
     return (1 + settings.fan_out_max + settings.keepers / load.publishers) * LINKED_EVENT_BYTES
 

@@ -13,7 +13,7 @@ from smartpubsub.protocols.pulsarcast.settings import Retention
 
 @dataclass(eq=False)
 class EventStore(Component):
-    """Adds events to logs and storage, and prunes them; `on_pruned` is told of pruned events."""
+    """Adds events to logs and storage, and prunes them; `on_pruned` is called with pruned ones."""
 
     _replicas: TopicReplicas
     _on_pruned: Callable[[TopicReplica, Sequence[TopicEvent]], None]

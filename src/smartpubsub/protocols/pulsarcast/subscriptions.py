@@ -1,4 +1,4 @@
-"""This node's subscriptions to topics. Events wait for a durable one, in storage, until taken."""
+"""This node's subscriptions to topics. Events for a durable one wait in storage until taken."""
 
 from __future__ import annotations
 

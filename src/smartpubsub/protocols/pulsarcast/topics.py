@@ -1,4 +1,4 @@
-"""Descriptors of topics: name, author, and who may publish."""
+"""Descriptors of topics: name, author, and which peers may publish."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from smartpubsub.protocols.pulsarcast.fields import (
 from smartpubsub.seam import Peer
 
 TOPIC_BYTES_MAX = 60_000
-"""What the nodes of the overlay store under one name."""
+"""The longest descriptor; the nodes of the overlay store a little more under one name."""
 NAME_CHARACTERS_MAX = 256
 SUBTOPICS_MAX = 500
 META = "meta"
@@ -78,7 +78,7 @@ class Linking(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """Who may publish in a topic, and who may ask publishers to publish."""
+    """Which peers may publish in a topic, and which may ask publishers to publish."""
 
     publishers: tuple[Peer, ...] | None = None
     """None for any peer."""
@@ -135,7 +135,7 @@ class Topic:
     rules: Rules
     signature: bytes = field(repr=False)
     signed: bytes = field(repr=False)
-    """What the author has signed: everything except the signature."""
+    """The bytes that the author has signed: all fields except the signature."""
     block: bytes = field(repr=False)
     cid: Cid
 

@@ -27,7 +27,7 @@ from smartpubsub.protocols.pulsarcast.settings import STAY_US
 from smartpubsub.protocols.pulsarcast.topics import Topic
 
 PLACE_TIMEOUT_US = 20 * SECOND
-"""How long to wait for a place in the tree before going on with the known versions."""
+"""How long to wait for a place in the tree before using the known versions."""
 
 Calls = dict[Cid, list[Callable[[], None]]]
 
@@ -67,16 +67,16 @@ class Versions(Component):
         return len(self._held.get(replica.id, ()))
 
     def on_attached(self, replica: TopicReplica, newest: Cid | None) -> None:
-        """Run what waits, once the version that the parent reports is known."""
+        """Run the waiting calls once the version that the parent reports is known."""
         if replica.id not in self._waiting and replica.id not in self._held:
             return
         if newest is None or newest in replica.versions:
             self.on_timer(replica)
-        else:  # Membership has asked for it, so it is learned before this call.
+        else:  # Membership has searched for it first, so the replica learns it before this call.
             self._descriptors.find(newest, lambda _: self.on_timer(replica))
 
     def on_timer(self, replica: TopicReplica) -> None:
-        """Run what waits with the versions that are known."""
+        """Run the waiting calls with the known versions."""
         waiting = self._waiting.pop(replica.id, [])
         if waiting:
             self._outbox.cancel_timer(("describe", replica.id))
@@ -87,7 +87,7 @@ class Versions(Component):
                 then()
 
     def on_left(self, replica: TopicReplica) -> None:
-        """Forget what waits for a place in a tree that this node has left."""
+        """Forget the calls that wait for a place in a tree that this node has left."""
         self._held.pop(replica.id, None)
 
     # --- all versions ---
