@@ -63,7 +63,7 @@ class Kademlia:
         self.settings = settings
         self.table = RoutingTable(own.key, settings.k, settings.peers_per_prefix_max)
         self.ledger = Ledger()
-        """What this node keeps for others, of all protocols."""
+        """The resources that this node spends on others, in all protocols."""
         self.blame = Blame(self.table.prefix_of)
         """What this node suspects peers of, in all protocols."""
         self.values = ValueStore(settings, validators or {}, self.ledger)
@@ -345,7 +345,7 @@ class Kademlia:
             self._advance(query, now)
 
     def _on_departed(self, peer: bytes, now: int) -> None:
-        """Drop a peer that has left; everything that waits for its answer goes on without it."""
+        """Drop a peer that has left; queries go on without its answers."""
         self._avoid(peer, now)
         replacement = self.table.failed(Contact.of(peer), failures_max=1)
         if replacement is not None:
@@ -366,7 +366,7 @@ class Kademlia:
     def _on_no_ping(self, ask: OpenAsk, now: int) -> None:
         """Drop a peer that has answered no ping, unless it has sent any other message.
 
-        Where links are full, answers to pings wait behind other messages.
+        If links are full, answers to pings wait behind other messages.
         """
         contact = ask.contact
         if self.heard_us.get(contact.peer, -1) >= ask.asked_at:

@@ -1,10 +1,10 @@
 """Proof of work in a peer id.
 
-A node's place in the overlay follows from its peer id, and ids cost nothing: an attacker that
-makes enough of them has some that lie closer to a name than those of all other nodes. Where a
-network asks for work, only one id in 2 to the power of `bits` may be in routing tables and results
-of lookups, so each id that has a role costs so many keys more. The proof is the id itself: no
-message carries it, and it costs one hash to verify.
+A node's place in the overlay follows from its peer id, and ids cost nothing: an attacker that makes
+enough of them has some that lie closer to a name than all other nodes. In a network that requires
+work, only one id in 2 to the power of `bits` may be in routing tables and results of lookups, so an
+attacker has to generate that many keys for each id. The proof is the id itself: no message carries
+it, and verifying it takes one hash.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hashlib import sha256
 from smartpubsub.seam import Peer
 
 BITS_MAX = 24
-"""An id takes a quarter of an hour of a processor then."""
+"""With this many bits, finding an id takes a quarter of an hour of processor time."""
 _PURPOSE = b"smartpubsub-id-work:"
 
 

@@ -1,4 +1,4 @@
-"""The ledger: what a node keeps for others, by class, by user and in bytes.
+"""The ledger: the resources that a node spends on others, by class and by user.
 
 Each class of things (values, records, history, filters) has an account with a limit for all users
 together and one for each user. A user is the peer or the publisher that the node keeps something
@@ -22,7 +22,7 @@ _STALE_MIN = 64
 
 
 class AccountState(NamedTuple):
-    """What a node keeps of one class."""
+    """The state of an account."""
 
     name: str
     size: int
@@ -55,7 +55,7 @@ class Account:
         """
 
     def state(self) -> AccountState:
-        """What is kept now, and what was refused and evicted since the start."""
+        """The sizes now, and the counts of refusals and evictions since the start."""
         user = self.largest()
         return AccountState(
             self.name,
@@ -74,7 +74,7 @@ class Account:
         return len(self._sizes)
 
     def size_of(self, user: User) -> int:
-        """What a user has."""
+        """The size that a user has."""
         return self._sizes.get(user, 0)
 
     def has_room_for(self, user: User, size: int) -> bool:

@@ -158,6 +158,6 @@ def parsed(message_class: Any, body: bytes, name: str) -> Any:
 
 
 def limit(what: str, received: Sized, count_max: int, unit: str = "bytes") -> None:
-    """Refuse what is longer than its limit."""
+    """Refuse a value that is longer than its limit."""
     if len(received) > count_max:
         raise WireError(f"{what} of {len(received)} {unit}; at most {count_max} are taken")

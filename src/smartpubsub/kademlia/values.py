@@ -1,4 +1,4 @@
-"""What a node stores for others: valid values, and the providers of names."""
+"""The values and the providers of names that a node stores for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The summary of a set of filters: few filters that match what the members match."""
+"""The summary of a set of filters: few filters that match the same events as the members."""
 
 from __future__ import annotations
 
