@@ -404,7 +404,7 @@ class Forest:
 
     def shortcut(self, number: int, child: int, attribute: str = "surf") -> int | None:
         """Where a node sends what is for a child, if not to the child."""
-        direct = self.tree(number, attribute).children[self.contacts[child].peer].shortcut
+        direct = self.tree(number, attribute).children[self.contacts[child].peer].direct
         return None if direct is None else self.number(direct.peer)
 
     def keepers(self, owner: int, attribute: str = "surf") -> list[int]:

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.inspection import ChildView, TreeView
+from smartpubsub.protocols.scoutsubs.inspection import TreeView
 from smartpubsub.protocols.scoutsubs.membership import Role
-from smartpubsub.protocols.scoutsubs.messages import Announce, Announced, Bundle, Part
+from smartpubsub.protocols.scoutsubs.messages import Announce, Announced, Bundle, ChildCopy, Part
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Effect, Received, Send, TimerFired
@@ -54,7 +54,7 @@ class Announcements(RuleBasedStateMachine):
     def tree(self, number: int) -> TreeView | None:
         return self.scouts(number).tree("surf")
 
-    def known_child(self) -> ChildView | None:
+    def known_child(self) -> ChildCopy | None:
         tree = self.tree(PARENT)
         return tree.children.get(self.forest.contacts[CHILD].peer) if tree else None
 

@@ -37,9 +37,9 @@ BATCH_US = SECOND // 4
 """The interval at which a node handles the announcements of a peer beyond its rate. It handles them
 together: the copies and announcements that follow from several cost little more than from one."""
 CHANGES_AS_ONE = 32
-"""An announcement costs one more for each so many filters that it adds or removes."""
+"""Every this many filters that an announcement adds or removes cost as much as one more."""
 FILTERS_AS_ONE = 128
-"""It costs one more for each so many filters of the child, which is stored and replicated whole."""
+"""Every this many filters of the child cost one more: it is stored and replicated whole."""
 UNDER_WAY_US_MAX = 10 * SECOND
 """After this time another one may begin: nodes that do not answer must not stop the peer."""
 HELD_FILTERS_MAX = 20_000

@@ -24,7 +24,7 @@ from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
 from smartpubsub.seam import Peer
 
 PROBED_TIMES = 4
-"""When a rendezvous or replica is down, a node probes f + 1 times so many nodes around the key."""
+"""When a rendezvous or replica is down, a node probes (f + 1) times this many nodes at the key."""
 
 
 @dataclass(eq=False)

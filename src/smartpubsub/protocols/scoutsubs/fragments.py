@@ -204,7 +204,7 @@ class Reassembly:
         self._account.evicted += 1
 
     def check(self) -> None:
-        """Assert the invariants: what is kept is incomplete, and within its limits."""
+        """Assert the invariants: kept messages are incomplete, and within their limits."""
         assert len(self._incomplete) <= INCOMPLETE_COUNT_MAX
         assert self._account.size == sum(there.size for there in self._incomplete.values())
         assert not self._account.excess

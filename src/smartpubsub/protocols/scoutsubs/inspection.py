@@ -7,33 +7,10 @@ from typing import NamedTuple
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.filter_table import FilterTable, ScoutChild
+from smartpubsub.protocols.scoutsubs.filter_table import FilterTable
 from smartpubsub.protocols.scoutsubs.membership import Role
 from smartpubsub.protocols.scoutsubs.messages import ChildCopy, Record
 from smartpubsub.seam import Peer
-
-
-class ChildView(NamedTuple):
-    """A child in a tree, as its parent knows it."""
-
-    contact: Contact
-    incarnation: int
-    version: int
-    filters: tuple[Predicate, ...]
-    shortcut: Contact | None
-    backups: tuple[Contact, ...]
-
-    @classmethod
-    def of(cls, child: ScoutChild) -> ChildView:
-        """The view of a child."""
-        return cls(
-            child.contact,
-            child.incarnation,
-            child.version,
-            tuple(child.filters),
-            child.direct,
-            child.backups,
-        )
 
 
 class TreeView(NamedTuple):
@@ -44,11 +21,11 @@ class TreeView(NamedTuple):
     parent: Contact | None
     own: Mapping[int, Predicate]
     """The node's own filters, by the number of the subscription."""
-    children: Mapping[Peer, ChildView]
+    children: Mapping[Peer, ChildCopy]
     members: tuple[Predicate, ...]
     summary: tuple[Predicate, ...]
     shortcut: Contact | None
-    """The shortcut that is offered to the parent."""
+    """The shortcut that the node offers to its parent."""
     replicas: tuple[Contact, ...]
     version: int
     in_force: int
@@ -57,7 +34,7 @@ class TreeView(NamedTuple):
     """The shard epoch that the node would claim now."""
 
     @property
-    def live_children(self) -> list[ChildView]:
+    def live_children(self) -> list[ChildCopy]:
         """The children that have filters."""
         return [child for child in self.children.values() if child.filters]
 
@@ -76,7 +53,7 @@ class TreeView(NamedTuple):
             role,
             parent,
             {number: predicate for number, (predicate, _) in table.own.items()},
-            {peer: ChildView.of(child) for peer, child in table.children.items()},
+            {peer: child.copy() for peer, child in table.children.items()},
             table.members(),
             table.summary(),
             table.direct,

@@ -34,7 +34,7 @@ INTERVAL_US = 250_000
 
 @dataclass(eq=False)
 class Overlaps:
-    """What the parents of this node know of its filters in other trees."""
+    """The filters in other trees that this node has told its parents."""
 
     _outbox: ScoutOutbox
     _membership: TreeMembership

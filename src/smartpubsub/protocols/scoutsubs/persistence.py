@@ -286,7 +286,7 @@ class Persistence:
     # --- after a start ---
 
     def start(self) -> None:
-        """Load what was stored before."""
+        """Load the stored values."""
         self._outbox.emit(Load(STORED))
 
     def on_loaded(self, values: Iterable[tuple[bytes, bytes]]) -> list[tuple[Publication, str]]:

@@ -1,4 +1,4 @@
-"""The known peers closest to a key, without those that are suspected."""
+"""The known peers closest to a key, without suspected ones."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class AdaptiveTimeout:
         self._backoff.on_answer(was_repeated=was_repeated)
 
     def on_timeout(self, begun_us: int, now: int) -> None:
-        """A request that was begun at a time was not answered in time."""
+        """Note that a request which was begun at a time was not answered in time."""
         self._backoff.on_timeout(begun_us, now)
 
     def timeout_us(self, tries: int, *, least_us: int, most_us: int) -> int:

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.inspection import ChildView
 from smartpubsub.protocols.scoutsubs.membership import Role
+from smartpubsub.protocols.scoutsubs.messages import ChildCopy
 from smartpubsub.protocols.scoutsubs.shard_names import tree_name
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.inside import scoutsubs_of
@@ -237,11 +237,11 @@ class _NetworkView:
             offers=self._name_of(tree.shortcut),
         )
 
-    def _below(self, child: ChildView) -> Below:
+    def _below(self, child: ChildCopy) -> Below:
         return Below(
             node=self.name(self._number(child.contact)),
             filters=_texts(child.filters),
-            shortcut=self._name_of(child.shortcut),
+            shortcut=self._name_of(child.direct),
             backups=self._names_of(child.backups),
         )
 
@@ -260,8 +260,8 @@ class _NetworkView:
             if own:
                 receivers.append(node)
             for child in (tree.children[peer] for peer in children):
-                shortcuts += child.shortcut is not None
-                sent_to.append(self._number(child.shortcut or child.contact))
+                shortcuts += child.direct is not None
+                sent_to.append(self._number(child.direct or child.contact))
         return Journey(
             attribute=attribute,
             up=self._named(up),
@@ -290,10 +290,10 @@ class _NetworkView:
     def _tree(self, attribute: str) -> AttributeTree:
         trees = [(node, scouts.tree(attribute)) for node, scouts in enumerate(self._nodes)]
         shortcuts = [
-            (self.name(node), self.name(self._number(child.shortcut)))
+            (self.name(node), self.name(self._number(child.direct)))
             for node, tree in trees
             for child in (tree.live_children if tree else ())
-            if child.shortcut
+            if child.direct
         ]
         parents = {
             self.name(node): self.name(self._number(tree.parent))
