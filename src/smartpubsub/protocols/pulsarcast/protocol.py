@@ -59,7 +59,13 @@ from smartpubsub.protocols.pulsarcast.senders import PulsarSenders
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings
 from smartpubsub.protocols.pulsarcast.store import EventStore
 from smartpubsub.protocols.pulsarcast.subscriptions import TopicSubscriptions
-from smartpubsub.protocols.pulsarcast.topics import TOPIC_BYTES_MAX, Rules, Topic, topic_named_by
+from smartpubsub.protocols.pulsarcast.topics import (
+    TOPIC_BYTES_MAX,
+    Rules,
+    Topic,
+    rules_ordered_by,
+    topic_named_by,
+)
 from smartpubsub.protocols.pulsarcast.versions import Versions
 from smartpubsub.protocols.runtime.deferred import DEFERRED_COUNT_MAX, Deferred
 from smartpubsub.protocols.runtime.invariants import check_components
@@ -232,6 +238,14 @@ class Pulsarcast:
         self._outbox.now = now
         topic = self._publisher.create(name, rules or Rules(), subtopics or {})
         return topic, self._outbox.take()
+
+    def create_topic(
+        self, name: str, now: int, *, ordered_by: Peer | None = None
+    ) -> tuple[Cid, list[Effect]]:
+        """Make a topic; if a peer orders it, it alone publishes in it, for all authors."""
+        rules = None if ordered_by is None else rules_ordered_by(ordered_by)
+        topic, effects = self.create(name, now, rules=rules)
+        return topic.cid, effects
 
     def update(
         self,
@@ -522,7 +536,7 @@ class Pulsarcast:
         check_components(self)
 
     def tally(self) -> Tally:
-        """Return how much this node holds of what has limits, and what it has refused."""
+        """Return the sizes of bounded collections, and the refused messages by reason."""
         settings, replicas = self.settings, self.replicas.by_id.values()
         events = [len(replica.log) for replica in replicas if not replica.log.is_pinned]
         bounds = (

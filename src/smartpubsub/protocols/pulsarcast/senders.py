@@ -29,7 +29,7 @@ class PulsarSenders(Component):
     _replicas: TopicReplicas
     _membership: Membership
     _keepers: Keepers
-    _pages: PageRequests
+    pages: PageRequests
 
     def may_send(self, contact: Contact, message: pulsar.Part) -> bool:
         """Whether a peer may send a message now; a message that it may not send is counted."""
@@ -43,10 +43,6 @@ class PulsarSenders(Component):
         """Whether a peer may answer a request to join; a node that has left the topic says so."""
         replica = self._replicas.get(message.topic_id)
         return replica is None or self._membership.has_asked(replica, contact.peer)
-
-    def has_asked(self, contact: Contact, message: pulsar.Page) -> bool:
-        """Whether a peer was asked for a page."""
-        return self._pages.has_asked(contact.peer, message)
 
     def is_keeper(self, id: Cid) -> bool:
         """Whether this node keeps a topic, or lies close enough to it to become a keeper."""
@@ -71,37 +67,33 @@ class PulsarSenders(Component):
 
 
 _ANY_NODE: Rule[PulsarSenders, Any] = Rule("any node")
+_ASKED_TO_BE_PARENT: Rule[PulsarSenders, Any] = Rule(
+    "the receiver's parent, or a node that it has asked to be its parent",
+    PulsarSenders.may_answer_join,
+)
+_TO_KEEPER: Rule[PulsarSenders, Any] = Rule(
+    "any node, if the receiver lies among the nodes closest to the topic",
+    lambda s, _, message: s.is_keeper(message.topic_id),
+)
 
 PULSAR_RULES: Mapping[type, Rule[PulsarSenders, Any]] = {
     pulsar.JoinTopic: Rule("any node; a child has to be farther from the author"),
-    pulsar.Welcome: Rule(
-        "the receiver's parent, or a node that it has asked to be its parent",
-        PulsarSenders.may_answer_join,
-    ),
-    pulsar.JoinElsewhere: Rule(
-        "the receiver's parent, or a node that it has asked to be its parent",
-        PulsarSenders.may_answer_join,
-    ),
-    pulsar.Wait: Rule(
-        "the receiver's parent, or a node that it has asked to be its parent",
-        PulsarSenders.may_answer_join,
-    ),
+    pulsar.Welcome: _ASKED_TO_BE_PARENT,
+    pulsar.JoinElsewhere: _ASKED_TO_BE_PARENT,
+    pulsar.Wait: _ASKED_TO_BE_PARENT,
     pulsar.Leave: Rule("any node, for itself"),
     pulsar.Beat: Rule("any node; a node that is no neighbour joins by it, or shows its events"),
     pulsar.Spread: Rule("any node; the event has its publisher's signature"),
     pulsar.Fetch: _ANY_NODE,
     pulsar.Range: _ANY_NODE,
-    pulsar.Page: Rule("a node that was asked under this number", PulsarSenders.has_asked),
+    pulsar.Page: Rule(
+        "a node that was asked under this number",
+        lambda s, contact, message: s.pages.has_asked(contact.peer, message),
+    ),
     pulsar.WantBlocks: _ANY_NODE,
     pulsar.Described: Rule("any node; only descriptors that were asked for, by content id"),
-    pulsar.InviteKeeper: Rule(
-        "any node, if the receiver lies among the nodes closest to the topic",
-        lambda s, _, message: s.is_keeper(message.topic_id),
-    ),
-    pulsar.KeepEvents: Rule(
-        "any node, if the receiver lies among the nodes closest to the topic",
-        lambda s, _, message: s.is_keeper(message.topic_id),
-    ),
+    pulsar.InviteKeeper: _TO_KEEPER,
+    pulsar.KeepEvents: _TO_KEEPER,
     pulsar.Kept: Rule("a keeper of the topic", PulsarSenders.is_asked_to_keep),
     pulsar.PublishRequest: Rule("any node; the draft has its author's signature"),
     pulsar.Granted: Rule(

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from smartpubsub.kademlia.settings import SECOND
-from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.codecs import Codec, WireLimits
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pulsarcast import messages
@@ -16,7 +15,7 @@ from smartpubsub.protocols.pulsarcast.fields import RefusalError
 from smartpubsub.protocols.pulsarcast.messages import PARCEL_LIMITS, PART_KINDS, Parcel, Spread
 from smartpubsub.protocols.pulsarcast.protocol import Pulsarcast
 from smartpubsub.protocols.pulsarcast.settings import PulsarSettings, Retention
-from smartpubsub.protocols.pulsarcast.topics import TOPIC_BYTES_MAX, Rules, rules_ordered_by
+from smartpubsub.protocols.pulsarcast.topics import TOPIC_BYTES_MAX
 from smartpubsub.protocols.spec import (
     RESILIENCES,
     EventLoad,
@@ -24,7 +23,6 @@ from smartpubsub.protocols.spec import (
     ProtocolSpec,
     a_fifth_if_audited,
 )
-from smartpubsub.seam import Effect, Peer
 
 PULSARCAST = "/smartpubsub/pulsarcast/2.0.0"
 """Not `/pulsarcast/1.0.0`, the id of the first implementation, whose messages differ."""
@@ -94,24 +92,6 @@ def _event_ids(parcel: Parcel) -> list[EventId]:
     return ids
 
 
-# --- topics ---
-
-
-class TopicCreation:
-    """Creates topics on one node."""
-
-    def __init__(self, core: Pulsarcast) -> None:
-        self._core = core
-
-    def create_topic(
-        self, name: str, now: int, *, ordered_by: Peer | None = None
-    ) -> tuple[Cid, list[Effect]]:
-        """Create a topic; if a peer orders it, it alone publishes in it, for all authors."""
-        rules = Rules() if ordered_by is None else rules_ordered_by(ordered_by)
-        topic, effects = self._core.create(name, now, rules=rules)
-        return topic.cid, effects
-
-
 # --- experiments ---
 
 
@@ -130,7 +110,7 @@ PULSARCAST_SPEC = ProtocolSpec(
     liar_count_max=a_fifth_if_audited,
     clock_skew_us_max=PulsarSettings.skew_us_max,
     has_only_topics=True,
-    topics=TopicCreation,
+    topics=lambda core: core,
     resident=Pulsarcast,
     hottest_link_bytes=_hottest_link_bytes,
 )
