@@ -566,7 +566,7 @@ class Book:
                 self._move(helper, "is dismissed")
 
     def _limit(self, helper: GroupMember) -> None:
-        """Take back the members that exceed what a helper offers now."""
+        """Take back the members that exceed a helper's current capacity."""
         helper.granted = min(helper.granted, helper.capacity)
         for peer in list(helper.delegated)[helper.granted :]:
             member = self.members[peer]

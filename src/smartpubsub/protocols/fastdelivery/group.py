@@ -69,8 +69,8 @@ class EventInFlight:
     waiting: dict[Peer, int] = field(default_factory=dict)
     """Members that have not confirmed it, and the number of each one's predecessor; 0 for none."""
     sent: dict[Peer, Peer | None] = field(default_factory=dict)
-    """The waiting members that it was sent to, and the peer that is to bring it; None if no longer
-    on its way."""
+    """The waiting members that it was sent to, and the peer that it was sent through; None if it is
+    no longer on its way."""
     is_published: bool = False
 
 

@@ -52,7 +52,7 @@ class HelperRole:
     _interest: MemberInterest = field(default_factory=MemberInterest)
 
     def apply(self, delegate: Delegate) -> bool:
-        """Add and remove delegated members; False if that exceeds what was granted."""
+        """Add and remove delegated members; False if that exceeds the granted places."""
         newer = [
             member
             for member in delegate.charges

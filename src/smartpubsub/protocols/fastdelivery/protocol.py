@@ -375,7 +375,7 @@ class FastDelivery:
         check_components(self)
 
     def tally(self) -> Tally:
-        """Return how much the node holds of what has limits, and what it has rejected."""
+        """Return the sizes of bounded collections, and the rejected messages by reason."""
         settings, groups = self._settings, self._owner.groups.values()
         fan_out = max((group.book.fan_out for group in groups), default=0)
         memberships, held = self._subscriber.membership_count, self._delivery.held_count

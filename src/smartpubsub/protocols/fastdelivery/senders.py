@@ -17,7 +17,6 @@ from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import GroupId
 from smartpubsub.protocols.fastdelivery.subscriber import GroupSubscriber
 from smartpubsub.protocols.runtime.rules import Rule, refusal_of
-from smartpubsub.seam import Peer
 
 
 @dataclass(eq=False)
@@ -25,7 +24,7 @@ class FastSenders(FastComponent):
     """Decides whether a peer may send a message now."""
 
     _keepers: KeeperLookup
-    _subscriber: GroupSubscriber
+    subscriber: GroupSubscriber
 
     def may_send(self, contact: Contact, packet: fast.Packet) -> bool:
         """Whether a peer may send a message now; a message that it may not send is counted."""
@@ -50,27 +49,27 @@ class FastSenders(FastComponent):
         A node that does not want the group's events says so to all peers that send them.
         """
         peer, id = contact.peer, GroupId(part.event.id.publisher, part.group)
-        if peer == id.owner or not self._subscriber.wants(id, part.event.predicate):
+        if peer == id.owner or not self.subscriber.wants(id, part.event.predicate):
             return True
         is_keeper = part.is_resend and self.is_close(contact, self._own.peer)
-        return is_keeper or self._subscriber.is_helper(id, peer)
-
-    def has_joined(self, group: GroupId) -> bool:
-        """Whether this node is a member of a group, or is joining it."""
-        return self._subscriber.is_member(group)
-
-    def has_joined_group_of(self, peer: Peer) -> bool:
-        """Whether this node is in a group of a peer, or is joining or leaving one."""
-        return self._subscriber.owns_joined_group(peer)
+        return is_keeper or self.subscriber.is_helper(id, peer)
 
 
 def _of(check: Callable[[FastSenders, Contact, Any], bool]) -> Callable[..., bool]:
-    """A check that looks only at the message and not at its number."""
+    """A check that looks at the message and not at its number."""
     return lambda senders, contact, packet: check(senders, contact, packet.part)
 
 
 _ANY_NODE: Rule[FastSenders, fast.Packet] = Rule("any node")
 _ASKED = Rule("the node that was asked under this number", FastSenders.has_asked)
+_PUBLISHER: Rule[FastSenders, fast.Packet] = Rule(
+    "the publisher of the event",
+    _of(lambda _, contact, part: part.event.id.publisher == contact.peer),
+)
+_CLOSE_NODE: Rule[FastSenders, fast.Packet] = Rule(
+    "a node among the 2f + 1 closest to the attribute",
+    _of(lambda s, contact, part: s.is_close(contact, part.attribute.encode())),
+)
 
 FAST_RULES: Mapping[type, Rule[FastSenders, fast.Packet]] = {
     fast.GroupNotify: Rule(
@@ -78,17 +77,14 @@ FAST_RULES: Mapping[type, Rule[FastSenders, fast.Packet]] = {
         " or a node close to the member that keeps the event for it",
         _of(FastSenders.may_notify),
     ),
-    fast.Relay: Rule(
-        "the publisher of the event",
-        _of(lambda _, contact, part: part.event.id.publisher == contact.peer),
-    ),
+    fast.Relay: _PUBLISHER,
     fast.Join: Rule(
         "the node that has signed the request",
         _of(lambda _, contact, part: part.request.contact.peer == contact.peer),
     ),
     fast.ServedBy: Rule(
         "the owner of a group that the receiver is in",
-        _of(lambda s, contact, part: s.has_joined(GroupId(contact.peer, part.group))),
+        _of(lambda s, contact, part: s.subscriber.is_member(GroupId(contact.peer, part.group))),
     ),
     fast.GroupEnded: Rule("any node, for its own groups"),
     fast.Recruit: Rule("any node, for its own groups; others than members decline"),
@@ -103,23 +99,14 @@ FAST_RULES: Mapping[type, Rule[FastSenders, fast.Packet]] = {
         _of(lambda _, c, part: part.watch is None or part.watch.contact.peer == c.peer),
     ),
     fast.Unwatch: Rule("any node, for its own searches"),
-    fast.CopyDirectory: Rule(
-        "a node among the 2f + 1 closest to the attribute",
-        _of(lambda s, contact, part: s.is_close(contact, part.attribute.encode())),
-    ),
-    fast.PullDirectory: Rule(
-        "a node among the 2f + 1 closest to the attribute",
-        _of(lambda s, contact, part: s.is_close(contact, part.attribute.encode())),
-    ),
+    fast.CopyDirectory: _CLOSE_NODE,
+    fast.PullDirectory: _CLOSE_NODE,
     fast.Invite: Rule("any node; the owner has signed the advertisement"),
     fast.Measure: Rule(
         "the owner of a group that the receiver is in",
-        _of(lambda s, contact, _: s.has_joined_group_of(contact.peer)),
+        _of(lambda s, contact, _: s.subscriber.owns_joined_group(contact.peer)),
     ),
-    fast.Keep: Rule(
-        "the publisher of the event",
-        _of(lambda _, contact, part: part.event.id.publisher == contact.peer),
-    ),
+    fast.Keep: _PUBLISHER,
     fast.Expect: _ANY_NODE,
     fast.Review: Rule("any node; only members get events"),
     fast.Ping: _ANY_NODE,

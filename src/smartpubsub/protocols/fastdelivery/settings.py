@@ -1,4 +1,4 @@
-"""The constants of FastDelivery and the limits on what a node keeps. Times in microseconds."""
+"""The constants and limits of FastDelivery. Times are in microseconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ not, in all but four of a thousand directories."""
 
 @dataclass(frozen=True, kw_only=True)
 class FastSettings:
-    """What a node offers, how groups are arranged, timeouts, and limits."""
+    """The capacity of a node, the arrangement of groups, timeouts and limits."""
 
     region: str = ""
     """The region that the node declares; "" has owners measure it."""

@@ -36,7 +36,7 @@ def invitation_bytes(group: Predicate, invited: Peer) -> bytes:
 
 @dataclass(eq=False)
 class GroupSignatures:
-    """Signs as this node and verifies what other nodes have signed."""
+    """Signs as this node, and verifies signatures of other nodes."""
 
     _signing: Signing
     _own: Contact
@@ -57,7 +57,7 @@ class GroupSignatures:
         return self._signing.is_vouched(notice.contact.peer, content, notice.signature)
 
     def request(self, predicates: tuple[Predicate, ...], version: int) -> Request:
-        """Sign what this node wants and offers."""
+        """Sign a request with the predicates that this node wants, and its capacity."""
         settings = self._settings
         bare = Request(self._own, predicates, settings.region, settings.capacity, version, b"")
         return bare._replace(signature=self._signing.vouch(partial(request_bytes, bare)))
