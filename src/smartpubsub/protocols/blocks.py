@@ -72,7 +72,7 @@ def link(cid: Cid) -> Link:
 
 
 def cid_of_link(value: object) -> Cid:
-    """What a link in a block points to."""
+    """The content id that a link in a block points to."""
     if type(value) is not Link or not is_cid(value.cid):
         raise BlockError("something that is no link to a block of dag-cbor")
     return value.cid

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smartpubsub.kademlia import messages
 from smartpubsub.kademlia import messages as kad
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
@@ -106,7 +105,7 @@ def kademlia_codec(settings: Settings) -> Codec:
         contacts=lambda message: (*message.closer, *message.providers),
         kinds=lambda message: {f"kad/{message.kind.name.lower()}": 1},
         rare_kinds=frozenset(f"kad/{kind.name.lower()}" for kind in Kind),
-        wire_bytes=messages.wire_bytes,
+        wire_bytes=kad.wire_bytes,
     )
 
 

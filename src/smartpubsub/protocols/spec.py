@@ -81,7 +81,7 @@ class ProtocolSpec:
     name: str
     """The name that users know it by."""
     settings: Callable[[ProtocolOptions], Any]
-    """The settings of a core, from what the user chooses."""
+    """The settings of a core, from the user's options."""
     make: Callable[[Any, Kademlia, Signing, Random], PubSub]
     """Make a core from its settings, the overlay below it, its signing and its randomness."""
     codecs: Callable[[WireLimits], Sequence[Codec]]

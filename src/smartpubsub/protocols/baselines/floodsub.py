@@ -69,7 +69,7 @@ class Floodsub(OneTopic):
         return []
 
     def tally(self) -> Tally:
-        """Return how much the node holds of what has limits, and what it has rejected."""
+        """Return the sizes of bounded collections, and the rejected messages by reason."""
         bounds = (
             Bound("peers", len(self.peers), self.settings.peer_count_max),
             Bound("seen events", len(self._seen), self.settings.seen_count_max),

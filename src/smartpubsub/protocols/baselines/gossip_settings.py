@@ -43,7 +43,7 @@ class ScoreSettings:
     """P3 is zero with fewer publishers: an honest peer may always be late for some."""
     near_first_us: int = 2 * SECOND
     activation_us: int = 30 * SECOND
-    """P3 is zero until a peer has been in the mesh for so long."""
+    """P3 is zero until a peer has been in the mesh for this long."""
 
     invalid_points: float = -10.0
     """P4: per square of the number of invalid events."""

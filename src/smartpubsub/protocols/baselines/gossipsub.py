@@ -81,7 +81,7 @@ class GossipSub(OneTopic):
         return list(self.mesh.members)
 
     def tally(self) -> Tally:
-        """Return how much the node holds of what has limits, and what it has rejected."""
+        """Return the sizes of bounded collections, and the rejected messages by reason."""
         settings = self.settings
         bounds = (
             Bound("peers", len(self.peers), settings.peer_count_max),

@@ -57,7 +57,7 @@ class OneTopic(ABC):
 
     @abstractmethod
     def tally(self) -> Tally:
-        """Return how much the node holds of what has limits, and what it has rejected."""
+        """Return the sizes of bounded collections, and the rejected messages by reason."""
 
     @property
     def refused(self) -> int:

@@ -51,7 +51,7 @@ def _event_ids(message: Rpc) -> list[EventId]:
 
 
 def _gossip_bytes(load: EventLoad) -> float:
-    """What a node sends in a full mesh, in gossip, and to all peers of its own events."""
+    """The bytes that a node sends in a full mesh, in gossip, and to all peers for own events."""
     settings, degree = GossipSettings(), load.peer_count_max
     told = max(settings.d_lazy, settings.gossip_factor * degree) * settings.history_gossip
     own = degree / load.publishers if settings.flood_publish else 0

@@ -92,7 +92,7 @@ from smartpubsub.seam.tuples import made
 
 NUMBER_MAX = (1 << 63) - 1
 FIELDS_MAX = 15
-"""The tags of so many fields take one byte."""
+"""The tags of fields with numbers up to this take one byte."""
 
 PARTS_AT_ONCE = 64
 """The messages of an envelope that are decoded and handled at once: some milliseconds of work."""
@@ -355,7 +355,7 @@ def _field(name: str, hint: Any) -> _Field:
 
 
 def _checked(field: _Field, message: Any) -> _Field:
-    """Refuse what the generated functions cannot do."""
+    """Refuse a declaration that the generated functions do not support."""
     kind = field.kind
     is_measured = kind.write is unchanged and kind.protobuf in (
         _LIST_SIZES if field.is_list else _SIZES

@@ -22,7 +22,7 @@ LATE_US_MAX = 50_000
 
 
 class Outbox(Generic[Part]):
-    """The pending effects of one core, in the order in which the host is to carry them out.
+    """The pending effects of one core, in the order in which the host performs them.
 
     `pack` turns the parts that are queued for a peer into messages. A peer that was sent a batch
     less than `batch_us` ago gets the next one when that time is over; with 0 every input that
@@ -82,7 +82,7 @@ class Outbox(Generic[Part]):
         self._late = {}
 
     def send(self, peer: Peer, message: object) -> None:
-        """Send a message by itself, ahead of what is queued."""
+        """Send a message by itself, ahead of the queued parts."""
         self._effects.append(Send(peer, message))
 
     def flush(self) -> None:

@@ -39,7 +39,7 @@ class Timeouts(Protocol):
         ...
 
     def timeout_us(self, transmissions: int = 1) -> int:
-        """How long to wait for the answer after so many transmissions."""
+        """How long to wait for the answer after this many transmissions."""
         ...
 
 

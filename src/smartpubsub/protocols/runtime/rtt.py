@@ -100,12 +100,12 @@ class SharedBackoff:
         self._doubled_us = 0
 
     def on_answer(self, *, was_repeated: bool) -> None:
-        """A request was answered."""
+        """Reset the doublings if a request was answered at its first transmission."""
         if not was_repeated:
             self.doublings = 0
 
     def on_timeout(self, begun_us: int, now: int) -> None:
-        """A request that was begun at a time was not answered in time."""
+        """Double the timeout, unless the request was begun before the last doubling."""
         if begun_us >= self._doubled_us:
             self.doublings = min(self.doublings + 1, self._doublings_max)
             self._doubled_us = now
