@@ -105,7 +105,7 @@ class Kademlia:
                 if self._accepts(message):
                     self._on_add_provider(peer, message, now)
             case Started():
-                self._do(Load(_STORED))
+                self._emit(Load(_STORED))
                 self._set_timer("refresh", self.settings.refresh_us, now)
                 self._set_timer("upkeep", self.settings.republish_us, now)
             case Loaded(_, stored):
@@ -163,7 +163,7 @@ class Kademlia:
         """
         if not self.values.is_valid(name, value):
             number = self._take_number()
-            self._do(Deliver(Put(number, name, copies=0)))
+            self._emit(Deliver(Put(number, name, copies=0)))
             return number, self._taken()
         return self._start(Goal.PUT, name, now, value=value), self._taken()
 
@@ -172,7 +172,7 @@ class Kademlia:
         held = self.values.get(name, now)
         if held is not None:
             number = self._take_number()
-            self._do(Deliver(Got(number, name, held)))
+            self._emit(Deliver(Got(number, name, held)))
             return number, self._taken()
         return self._start(Goal.GET, name, now), self._taken()
 
@@ -320,7 +320,7 @@ class Kademlia:
         query = self._query_of(ask)
         if ask.is_verification:
             if ask.has_failed:
-                self._on_no_ping(ask, now)
+                self._on_verification_failed(ask, now)
         elif ask.has_failed:
             self._on_failure(ask, query, now)
         elif query is not None:
@@ -363,7 +363,7 @@ class Kademlia:
                 self._go_on_without(ask, self._query_of(ask), now)
         self._asks.verify(self.table.known(contact) or contact, now)
 
-    def _on_no_ping(self, ask: OpenAsk, now: int) -> None:
+    def _on_verification_failed(self, ask: OpenAsk, now: int) -> None:
         """Drop a peer that has answered no ping, unless it has sent any other message.
 
         If links are full, answers to pings wait behind other messages.
@@ -374,7 +374,7 @@ class Kademlia:
                 self.table.heard_from(contact, now)
             return
         self._on_departed(contact.peer, now)
-        self._do(Deliver(Lost(contact.peer)))
+        self._emit(Deliver(Lost(contact.peer)))
 
     def _gone_us(self, peer: bytes, now: int) -> int:
         """How long a peer has been gone or suspected; `doubt_us` if it is neither."""
@@ -413,20 +413,20 @@ class Kademlia:
                 self._put_to_closest(query, contacts, now)
                 return
             case Goal.CLOSEST:
-                self._do(Deliver(query.found(self.own, self.settings.k)))
+                self._emit(Deliver(query.found(self.own, self.settings.k)))
             case Goal.GET:
-                self._do(Deliver(Got(query.number, query.name, None)))
+                self._emit(Deliver(Got(query.number, query.name, None)))
             case Goal.PROVIDE:
                 message = Message(Kind.ADD_PROVIDER, query.name, providers=(self.own,))
                 for contact in contacts:
-                    self._do(Send(contact.peer, message))
-                self._do(Deliver(Provided(query.number, query.name, len(contacts))))
+                    self._emit(Send(contact.peer, message))
+                self._emit(Deliver(Provided(query.number, query.name, len(contacts))))
             case Goal.PROVIDERS:
                 found = tuple(query.providers.values())
-                self._do(Deliver(Providers(query.number, query.name, found)))
+                self._emit(Deliver(Providers(query.number, query.name, found)))
             case Goal.JOIN:
                 self._refresh_far_buckets(now)
-                self._do(Deliver(Joined(len(self.table))))
+                self._emit(Deliver(Joined(len(self.table))))
         del self._queries[query.number]
 
     def _put_to_closest(self, query: Query, contacts: list[Contact], now: int) -> None:
@@ -452,7 +452,7 @@ class Kademlia:
 
     def _finish_put(self, query: Query) -> None:
         del self._queries[query.number]
-        self._do(Deliver(Put(query.number, query.name, query.copies)))
+        self._emit(Deliver(Put(query.number, query.name, query.copies)))
 
     def _accept_value(self, query: Query, message: Message) -> bool:
         record = message.record
@@ -462,7 +462,7 @@ class Kademlia:
             self.refused += 1
             return False
         del self._queries[query.number]
-        self._do(Deliver(Got(query.number, query.name, record.value)))
+        self._emit(Deliver(Got(query.number, query.name, record.value)))
         return True
 
     # --- serving ---
@@ -472,14 +472,14 @@ class Kademlia:
         if not isinstance(message, Message) or not self._accepts(message):
             return
         if message.kind is Kind.PUT_VALUE:
-            answer = self._kept(message, peer, now)
+            answer = self._answer_to_put(message, peer, now)
         else:
             answer = answer_to(message, peer, self.table, self.values, now)
         self._avoided.pop(peer, None)
-        self._do(Answer(peer, answer, number))
+        self._emit(Answer(peer, answer, number))
         self._consider(Contact.of(peer, addresses), now)
 
-    def _kept(self, message: Message, peer: bytes, now: int) -> Message:
+    def _answer_to_put(self, message: Message, peer: bytes, now: int) -> Message:
         republish_at = self._republish_at(now)
         answer = answer_to_put(message, peer, self.values, now, republish_at)
         if answer.record is None:
@@ -490,8 +490,8 @@ class Kademlia:
 
     def _store(self, name: bytes, value: bytes) -> None:
         for evicted in self.values.take_evicted():
-            self._do(Store(_STORED + evicted, None))
-        self._do(Store(_STORED + name, value))
+            self._emit(Store(_STORED + evicted, None))
+        self._emit(Store(_STORED + name, value))
 
     def _on_add_provider(self, peer: bytes, message: Message, now: int) -> None:
         # Only the provider itself may say that it provides.
@@ -536,17 +536,17 @@ class Kademlia:
     def _upkeep(self, now: int) -> None:
         self._set_timer("upkeep", self.settings.republish_us, now)
         for name in self.values.expire(now):
-            self._do(Store(_STORED + name, None))
+            self._emit(Store(_STORED + name, None))
         for name, value in self.values.due(now, self._republish_at(now)):
             self._start(Goal.PUT, name, now, value=value)
 
     def _set_timer(self, name: str, interval: int, now: int) -> None:
-        self._do(SetTimer(("kad", name), now + self._spread(interval)))
+        self._emit(SetTimer(("kad", name), now + self._jittered(interval)))
 
     def _republish_at(self, now: int) -> int:
-        return now + self._spread(self.settings.republish_us)
+        return now + self._jittered(self.settings.republish_us)
 
-    def _spread(self, interval: int) -> int:
+    def _jittered(self, interval: int) -> int:
         """An interval with some randomness, so that nodes do not act in step."""
         return interval * self._rng.randint(80, 120) // 100
 
@@ -556,7 +556,7 @@ class Kademlia:
         self._last_query += 1
         return self._last_query
 
-    def _do(self, effect: Effect) -> None:
+    def _emit(self, effect: Effect) -> None:
         self._effects.append(effect)
 
     def _taken(self) -> list[Effect]:

@@ -229,7 +229,7 @@ class RoutingTable:
         for bucket in self._closest_buckets(key):
             found += sorted(bucket.trusted(), key=lambda contact: contact.key ^ key)
             if self._per_prefix_max:
-                found = self._spread(found)
+                found = self._limit_prefixes(found)
             if len(found) >= count:
                 break
         if len(self._found) >= FOUND_COUNT_MAX:
@@ -290,7 +290,7 @@ class RoutingTable:
         same = sum(entry.prefix == prefix for entry in bucket.entries.values())
         return same >= self._per_prefix_max
 
-    def _spread(self, contacts: list[Contact]) -> list[Contact]:
+    def _limit_prefixes(self, contacts: list[Contact]) -> list[Contact]:
         """The first few peers of each address prefix."""
         counts: Counter[str] = Counter()
         chosen = []

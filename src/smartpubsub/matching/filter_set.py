@@ -126,7 +126,7 @@ class FilterSet:
         """Add the steps of a change, and spend them on merges and places that are still due."""
         steps_max = STEPS_MIN + STEPS_PER_CHANGE * len(self._members)
         self._steps = min(self._steps + STEPS_PER_CHANGE, steps_max)
-        while self._unmerged and self._pays_for(next(iter(self._unmerged))):
+        while self._unmerged and self._can_afford(next(iter(self._unmerged))):
             gap, interval = next(iter(self._unmerged))
             predicate = _with_range(gap, interval)
             names = _range_names(predicate)
@@ -147,7 +147,7 @@ class FilterSet:
             self._put_candidate(predicate)
             return
         gap, interval = _without_range(predicate, names[0])
-        if not self._pays_for((gap, interval)):
+        if not self._can_afford((gap, interval)):
             self._unmerged[gap, interval] = self._unmerged.get((gap, interval), 0) + 1
             self._put(predicate, names[1:])
             return
@@ -189,7 +189,7 @@ class FilterSet:
             taken = Predicate.unchecked({**attributes, names[0]: interval})
             self._take(taken, names[1:])
 
-    def _pays_for(self, merge: tuple[_Gap, Interval]) -> bool:
+    def _can_afford(self, merge: tuple[_Gap, Interval]) -> bool:
         gap, interval = merge
         union = self._unions.get(gap)
         return union is None or union.touched(interval) - 1 <= self._steps

@@ -182,14 +182,14 @@ class Scores:
             return
         record.decayed_at += times * self._settings.decay_us
         traffic = self._traffic_decay_factor**times
-        record.first_deliveries = self._rest(record.first_deliveries * traffic)
-        record.mesh_deliveries = self._rest(record.mesh_deliveries * traffic)
+        record.first_deliveries = self._unless_negligible(record.first_deliveries * traffic)
+        record.mesh_deliveries = self._unless_negligible(record.mesh_deliveries * traffic)
         if not record.is_flawless:
             fault = self._fault_decay_factor**times
             # A peer that forwarded nothing may have been down; its deficit decays fast.
-            record.deficits = self._rest(record.deficits * traffic)
-            record.invalid = self._rest(record.invalid * fault)
-            record.misbehaviour = self._rest(record.misbehaviour * fault)
+            record.deficits = self._unless_negligible(record.deficits * traffic)
+            record.invalid = self._unless_negligible(record.invalid * fault)
+            record.misbehaviour = self._unless_negligible(record.misbehaviour * fault)
             faults = record.deficits or record.invalid or record.misbehaviour
             record.is_flawless = not faults
 
@@ -199,5 +199,5 @@ class Scores:
             self._traffic_decayed_at += times * self._settings.decay_us
             self._traffic *= self._traffic_decay_factor**times
 
-    def _rest(self, count: float) -> float:
+    def _unless_negligible(self, count: float) -> float:
         return count if count >= self._settings.negligible else 0.0

@@ -191,7 +191,7 @@ class GroupHelper(FastComponent):
         own = self._own.peer
         if not question.only or own in question.only:
             relayed.waiting[own] = None
-            then = partial(self._end, key, own)
+            then = partial(self._note_done, key, own)
             group = GroupId(contact.peer, question.group)
             self._delivery.take(event, group, 1, priors.get(own, 0), key, then)
         elif not wanting:
@@ -202,21 +202,21 @@ class GroupHelper(FastComponent):
                 peer,
                 GroupNotify(question.group, event, 2, question.is_resend, prior),
                 partial(self._on_got, key, peer),
-                partial(self._miss, key, peer),
+                partial(self._note_unreached, key, peer),
             )
 
     def _on_got(self, key: Transmission, peer: Peer, answer: Answer) -> None:
         if isinstance(answer, Got) and not answer.is_wanted:
-            self._miss(key, peer)  # The owner finds out why.
+            self._note_unreached(key, peer)  # The owner finds out why.
         else:
-            self._end(key, peer)
+            self._note_done(key, peer)
 
-    def _miss(self, key: Transmission, peer: Peer) -> None:
+    def _note_unreached(self, key: Transmission, peer: Peer) -> None:
         if key in self._relayed:
             self._relayed[key].unreached.append(peer)
-        self._end(key, peer)
+        self._note_done(key, peer)
 
-    def _end(self, key: Transmission, peer: Peer) -> None:
+    def _note_done(self, key: Transmission, peer: Peer) -> None:
         relayed = self._relayed.get(key)
         if relayed is not None:
             relayed.waiting.pop(peer, None)

@@ -359,7 +359,7 @@ class GroupOwner(FastComponent):
         if not is_same:
             group.book.put(contact, predicates, region, capacity)
         elif member is not None and member.state is MemberState.SILENT:
-            self._hear_in(group, contact.peer)
+            self._serve_again_in(group, contact.peer)
         elif member is not None and member.state is not MemberState.WAITING:
             self._answer_join(group, contact.peer, "")
         self._carry_out(group)
@@ -497,18 +497,18 @@ class GroupOwner(FastComponent):
     def _probe(self, group: OwnedGroup, peer: Peer) -> None:
         """Ping a member that its helper does not reach; if it answers, serve it in another way."""
         self._on_silence(group, peer)
-        self._requests.ask(peer, Ping(), lambda _: self._hear(peer))
+        self._requests.ask(peer, Ping(), lambda _: self._serve_again(peer))
 
     def heard(self, peer: Peer) -> None:
         """Note that a peer has sent a message; serve it again if it was silent."""
         self._heard_us[peer] = self._outbox.now
-        self._hear(peer)
+        self._serve_again(peer)
 
-    def _hear(self, peer: Peer) -> None:
+    def _serve_again(self, peer: Peer) -> None:
         for group in list(self._silent.get(peer, {}).values()):
-            self._hear_in(group, peer)
+            self._serve_again_in(group, peer)
 
-    def _hear_in(self, group: OwnedGroup, peer: Peer) -> None:
+    def _serve_again_in(self, group: OwnedGroup, peer: Peer) -> None:
         self._forget_silence(group, peer)
         group.book.heard(peer)
         self._carry_out(group)

@@ -284,7 +284,7 @@ class GroupSubscriber(FastComponent):
             return
         membership.wanted[number] = predicate
         wanted.waiting[id] = None
-        self._tell(membership, partial(self._on_owner_done, wanted, membership))
+        self._send_request(membership, partial(self._on_owner_done, wanted, membership))
 
     def _make_room(self) -> bool:
         """Return whether there is room for a group; drop one that the node is leaving if need be.
@@ -299,7 +299,7 @@ class GroupSubscriber(FastComponent):
         del self._memberships[left.id]
         if left.request is not None:
             self._requests.cancel(left.request)
-        self._call_waiting(left)
+        self._run_waiting(left)
         return True
 
     def _block(self, wanted: GroupSubscription, problem: str) -> None:
@@ -320,7 +320,9 @@ class GroupSubscriber(FastComponent):
             self._join(wanted, wanted.owner, wanted.group.predicate, wanted.invitation)
             self._conclude(wanted)
 
-    def _tell(self, membership: GroupMembership, then: Callable[[], None] | None = None) -> None:
+    def _send_request(
+        self, membership: GroupMembership, then: Callable[[], None] | None = None
+    ) -> None:
         """Send an owner all predicates that this node wants of its group."""
         if then is not None:
             membership.waiting.append(then)
@@ -350,7 +352,7 @@ class GroupSubscriber(FastComponent):
         if answer.refusal:
             for number in membership.wanted:
                 self._refuse(self._subscriptions[number], membership.id, answer.refusal)
-        self._call_waiting(membership)
+        self._run_waiting(membership)
 
     def _add_helper(self, membership: GroupMembership, helper: Peer) -> None:
         membership.add_helper(helper)
@@ -369,9 +371,9 @@ class GroupSubscriber(FastComponent):
         # The node tries again from time to time, and a restarted owner asks the directories.
         # A search is in force without this owner; a subscription for this group alone is not.
         membership.request = None
-        self._call_waiting(membership)
+        self._run_waiting(membership)
 
-    def _call_waiting(self, membership: GroupMembership) -> None:
+    def _run_waiting(self, membership: GroupMembership) -> None:
         waiting, membership.waiting = membership.waiting, []
         for then in waiting:
             then()
@@ -416,7 +418,7 @@ class GroupSubscriber(FastComponent):
         for membership in list(self._memberships.values()):
             if membership.wanted.pop(number, None) is not None:
                 left += 1
-                self._tell(membership, on_done)
+                self._send_request(membership, on_done)
         is_wanted_twice = any(
             other.group is None and other.subscription.predicate == subscription.predicate
             for other in self._subscriptions.values()
@@ -465,7 +467,7 @@ class GroupSubscriber(FastComponent):
             if is_left and membership.asked_us <= due_us - self._settings.renew_us:
                 del self._memberships[membership.id]
             else:
-                self._tell(membership)
+                self._send_request(membership)
 
     def _next_version(self) -> int:
         self._last_version += 1

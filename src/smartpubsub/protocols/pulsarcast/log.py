@@ -241,7 +241,7 @@ class Log:
         self.missing.pop(cid, None)
         for parent in event.parents:
             is_known = self.knows(parent) or parent in self.heads
-            if not is_known and self._should_have_below(event):
+            if not is_known and self._needs_parents(event):
                 self.missing[parent] = None
         self.parked[cid] = None
         if cid in self.heads or cid in self._links:
@@ -376,7 +376,7 @@ class Log:
                     settled.append(event.cid)
         return made_whole
 
-    def _should_have_below(self, event: TopicEvent) -> bool:
+    def _needs_parents(self, event: TopicEvent) -> bool:
         """Whether this node needs the parents of an event, and has not pruned them."""
         return event.draft.created_us >= self.floor_us and event.height > self.horizon[0] + 1
 
@@ -395,7 +395,7 @@ class Log:
     def prune(self, retention: Retention, now: int) -> list[TopicEvent]:
         """Remove and return the oldest events, as far as retention demands."""
         gone = []
-        while self._order and self._is_too_much(retention, now):
+        while self._order and self._exceeds(retention, now):
             self.horizon = self._order.pop(0)
             event = self.events.pop(self.horizon[1])
             gone.append(event)
@@ -417,7 +417,7 @@ class Log:
         is_long = len(self.events) > retention.event_count_max
         return is_long or self.bytes > retention.byte_count_max
 
-    def _is_too_much(self, retention: Retention, now: int) -> bool:
+    def _exceeds(self, retention: Retention, now: int) -> bool:
         if self.is_too_large(retention):
             return True
         age = retention.age_us_max

@@ -431,10 +431,12 @@ class Membership(Component):
         place.proved_us = self._outbox.now
         self._tell(PlaceTaken(replica, (), None))
         self._tell(RootActive(replica))
-        self._overlay.find_closest(replica.topic.author, partial(self._show_root, replica, place))
+        self._overlay.find_closest(
+            replica.topic.author, partial(self._announce_root, replica, place)
+        )
         self._on_attached(replica, place, None)
 
-    def _show_root(self, replica: TopicReplica, place: _Place, found: Found) -> None:
+    def _announce_root(self, replica: TopicReplica, place: _Place, found: Found) -> None:
         """Send a heartbeat to peers that may have been root before this closer node."""
         if not self._replicas.is_current(replica) or place.state not in AS_ROOT:
             return
@@ -446,7 +448,7 @@ class Membership(Component):
             for contact in found.closest[1 : 1 + CANDIDATES_MAX]:
                 self._outbox.queue(contact.peer, beat)
 
-    def _meet_closer(self, replica: TopicReplica, place: _Place, contact: Contact) -> None:
+    def _yield_to(self, replica: TopicReplica, place: _Place, contact: Contact) -> None:
         """Ask a peer that is closer to the author than this root to be the parent."""
         if place.state is PlaceState.ROOT and self._may_be_parent(replica, place, contact):
             self._ask(replica, place, contact)
@@ -493,7 +495,7 @@ class Membership(Component):
         place = self._place(replica)
         if contact.key ^ replica.target <= replica.own_distance:
             self._outbox.queue(contact.peer, JoinElsewhere(replica.id, None))
-            self._meet_closer(replica, place, contact)
+            self._yield_to(replica, place, contact)
         elif place.is_attached:
             self._admit(replica, place, contact, below)
         elif len(place.waiting) < self._settings.waiting_count_max:
@@ -664,7 +666,7 @@ class Membership(Component):
             self._admit_or_redirect(replica, contact, message.below)
         else:
             place.silent.heard(peer)
-            self._meet_closer(replica, place, contact)
+            self._yield_to(replica, place, contact)
         self._tell(HeadsHeard(replica, message.heads, peer))
 
     # --- leaving ---

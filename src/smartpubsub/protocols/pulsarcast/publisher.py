@@ -456,7 +456,7 @@ class RequestServer(Component):
             self._permissions.refuse(error)
             self._answer(peer, message, error.reason.value)
             return
-        if draft.id.publisher != peer or not self._may(replica, draft):
+        if draft.id.publisher != peer or not self._is_allowed(replica, draft):
             self._outbox.reject("unauthorised")
             self._answer(peer, message, "unauthorised")
             return
@@ -467,7 +467,7 @@ class RequestServer(Component):
         answer = Granted(message.topic_id, message.start, message.turn, refusal)
         self._outbox.queue(peer, answer)
 
-    def _may(self, replica: TopicReplica, draft: Draft) -> bool:
+    def _is_allowed(self, replica: TopicReplica, draft: Draft) -> bool:
         topic, rules = replica.versions.get(draft.topic), replica.topic.rules
         if (rules.linking is Linking.CUSTOM) != (draft.parents is not None):
             return False

@@ -138,13 +138,13 @@ class TopicReplicas(Component):
             if found is None or id not in (None, found.stable_id):
                 then(None)
             elif found.meta is None:
-                then(self._opened(found, found))
+                then(self._find_or_add(found, found))
             else:
-                find(found.meta, lambda meta: then(self._opened(found, meta)))
+                find(found.meta, lambda meta: then(self._find_or_add(found, meta)))
 
         find(topic, on_topic)
 
-    def _opened(self, topic: Topic, meta: Topic | None) -> TopicReplica | None:
+    def _find_or_add(self, topic: Topic, meta: Topic | None) -> TopicReplica | None:
         """Return the replica of a topic, a new one if need be; None if that is refused."""
         if meta is None:
             return None

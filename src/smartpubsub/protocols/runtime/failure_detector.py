@@ -195,15 +195,15 @@ class FailureDetector:
             self._send_probe(peer)
             return
         del self._probing[peer]
-        self._find_down(peer)
+        self._report_down(peer)
 
     def on_departed(self, peer: Peer) -> None:
         """Find a peer down that has said goodbye, or whose machine refuses connections."""
         if self._probing.pop(peer, None) is not None:
             self._outbox.cancel_timer((PROBE_TIMER, peer))
-        self._find_down(peer)
+        self._report_down(peer)
 
-    def _find_down(self, peer: Peer) -> None:
+    def _report_down(self, peer: Peer) -> None:
         was_down = self.is_down(peer)
         self.suspect(peer)
         self._report(PeerDown(peer, was_down))

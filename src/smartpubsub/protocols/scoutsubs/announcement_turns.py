@@ -117,7 +117,7 @@ class AnnouncementTurns:
         work.held[part.attribute] = (contact, part)
         work.held_filters += _filters_in(part)
         if is_first:
-            self._go_on_when_there_is_room(contact.peer, work)
+            self._set_timer(contact.peer, work)
         return False
 
     def begin(self, peer: Peer, attribute: str) -> None:
@@ -134,7 +134,7 @@ class AnnouncementTurns:
             return
         self._sample(began_us)
         if work.held and not work.is_called:
-            self._go_on_when_there_is_room(peer, work)
+            self._set_timer(peer, work)
 
     def set_busy(self, peer: Peer, *, is_busy: bool) -> None:
         """Make other announcements of a peer wait while a long one is handled."""
@@ -159,7 +159,7 @@ class AnnouncementTurns:
             return None
         attribute = next(iter(work.held))
         if not self._may_begin(work, attribute):
-            self._go_on_when_there_is_room(peer, work)
+            self._set_timer(peer, work)
             return None
         contact, part = work.held[attribute]
         self._drop(work, attribute)
@@ -214,7 +214,7 @@ class AnnouncementTurns:
             self._sample(work.under_way.pop(next(iter(work.under_way))))
         return len(work.under_way) < self._at_once_max
 
-    def _go_on_when_there_is_room(self, peer: Peer, work: _Work) -> None:
+    def _set_timer(self, peer: Peer, work: _Work) -> None:
         if work.is_busy:
             return  # The end of the long announcement is the next occasion.
         wait_us = work.pace.wait_us(RATE, self._outbox.now)

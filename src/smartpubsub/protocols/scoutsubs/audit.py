@@ -327,11 +327,14 @@ class Auditor:
         unasked_us = 0 if self._settings.keeper_quorum else grace_us
         age_us = min(now - since_us + SLACK_US, KEPT_US)
         self._last_number += 1
-        wanted, had = self._wanted(tree), self._had(audited, now - age_us - grace_us - SLACK_US)
+        wanted, had = (
+            self._own_filters(tree),
+            self._received(audited, now - age_us - grace_us - SLACK_US),
+        )
         part = Audit(tree, self._last_number, wanted, age_us // MS, unasked_us // MS, had)
         return part, now - unasked_us
 
-    def _wanted(self, tree: str) -> tuple[Predicate, ...]:
+    def _own_filters(self, tree: str) -> tuple[Predicate, ...]:
         """The filters of this node's own subscriptions."""
         table = self._filters.tables[tree]
         own = islice(table.own.values(), FILTERS_MAX + 1)
@@ -339,7 +342,7 @@ class Auditor:
         everything = Predicate.of({attribute_of(tree): True})
         return wanted if len(wanted) <= FILTERS_MAX else (everything,)
 
-    def _had(self, audited: _AuditedTree, since_us: int) -> tuple[int, ...]:
+    def _received(self, audited: _AuditedTree, since_us: int) -> tuple[int, ...]:
         got, oldest_us = audited.got, self._outbox.now - 2 * KEPT_US
         while got and got[0].at_us < oldest_us:
             got.popleft()
@@ -423,7 +426,7 @@ class Auditor:
         numbers = tuple(
             number
             for number in table.interested(event.predicate).own
-            if self._is_after(audited, number, event, came)
+            if self._is_owed_to(audited, number, event, came)
         )
         audited.got.append(_ReceivedEvent(event.id, now, bool(numbers)))
         if not numbers or not self._delivery.deliver_early(Delivery(event, numbers, 0)):
@@ -498,7 +501,7 @@ class Auditor:
         differ_us = _usual_delays(audited, event.id.publisher).last_us
         return self._outbox.now - event.created_us - differ_us > KEPT_US + SKEW_US_MAX
 
-    def _is_after(
+    def _is_owed_to(
         self, audited: _AuditedTree, number: int, event: Publication, came: _KeeperArrival
     ) -> bool:
         """Whether an event was published after a subscription was in force.

@@ -169,7 +169,7 @@ class History:
         is_too_much = self.bytes_held + memory_bytes(event) > settings.history_bytes_max
         if is_too_much or self._persistence.is_full:
             self._outbox.reject("history")
-            self._miss(event, attribute)
+            self._note_missing(event, attribute)
             return
         self.keep(event, attribute)
         if key in self._kept:
@@ -200,11 +200,11 @@ class History:
             self._evict(next(iter(self._kept)) if user is None else self._order.oldest_of(user))
 
     def _evict(self, key: EventKey) -> None:
-        self._miss(self._kept[key], key[1])
+        self._note_missing(self._kept[key], key[1])
         self._account.evicted += 1
         self._drop(key)
 
-    def _miss(self, event: Publication, attribute: str) -> None:
+    def _note_missing(self, event: Publication, attribute: str) -> None:
         """Note that an event is missing from now on, so the history before it is not whole."""
         after_us = event.created_us + 1
         if attribute in self._places:
@@ -295,7 +295,7 @@ class History:
         places = self._places.get(attribute, [])
         oldest_us, whole_us = self.oldest_us(attribute), self.whole_us(attribute)
         if part.about is not None:
-            found = self._about(attribute, part.about)
+            found = self._by_number(attribute, part.about)
             return Recalled(attribute, part.number, found, False, oldest_us, whole_us)
         first = bisect_right(places, place_before(part.since_us, part.after))
         matching = self._matching(attribute, islice(places, first, None), part.predicate)
@@ -306,7 +306,7 @@ class History:
         events, has_more = first_page(matching, self._settings)
         return Recalled(attribute, part.number, events, has_more, oldest_us, whole_us)
 
-    def _about(self, attribute: str, about: EventId) -> tuple[Publication, ...]:
+    def _by_number(self, attribute: str, about: EventId) -> tuple[Publication, ...]:
         for _, id in self._places.get(attribute, ()):
             is_numbered = (id.number, id.incarnation) == (about.number, about.incarnation)
             if is_numbered and id.publisher.endswith(about.publisher):
@@ -424,9 +424,9 @@ class HistoryAntiEntropy:
         count = self._settings.backups
         if not self._is_close(attribute, count + 1):
             count += 1
-        return [contact.peer for contact in self._known(attribute, count)]
+        return [contact.peer for contact in self._closest_up(attribute, count)]
 
-    def _known(self, attribute: str, count: int) -> list[Contact]:
+    def _closest_up(self, attribute: str, count: int) -> list[Contact]:
         """The closest peers that are not down."""
         known = self._proximity.closest(attribute.encode(), count + DOWN_MAX)
         return [contact for contact in known if not self._detector.is_down(contact.peer)][:count]
@@ -434,7 +434,7 @@ class HistoryAntiEntropy:
     def _is_close(self, attribute: str, count: int) -> bool:
         """Whether this node is among a number of closest nodes, as far as it knows."""
         name, own = attribute.encode(), self._proximity.own.key
-        known = self._known(attribute, count)
+        known = self._closest_up(attribute, count)
         return len(known) < count or own ^ key_of(name) < known[-1].key ^ key_of(name)
 
     # --- digests of others ---

@@ -121,7 +121,7 @@ class Persistence:
         began_us = self._outbox.now - age_ms * MS
         aged = Record(event, attribute, hops, wants_all, 0) if age_ms else record
         key = _record_key((event.id, attribute))
-        value = _counted(owner) + _INT64.pack(began_us) + encode_lone(aged)
+        value = _length_prefixed(owner) + _INT64.pack(began_us) + encode_lone(aged)
         publisher = event.id.publisher
         if key in self._owners:
             self._discharge(key, publisher)
@@ -383,7 +383,7 @@ class Persistence:
 
 
 @lru_cache(maxsize=1 << 10)
-def _counted(peer: Peer) -> bytes:
+def _length_prefixed(peer: Peer) -> bytes:
     return bytes([len(peer)]) + peer
 
 
@@ -392,7 +392,7 @@ def _marks_key(number: int) -> bytes:
 
 
 def _child_key(attribute: str, peer: Peer) -> bytes:
-    return _CHILD + _counted(peer) + attribute.encode()
+    return _CHILD + _length_prefixed(peer) + attribute.encode()
 
 
 def _child_in(key: bytes) -> Peer:
@@ -403,7 +403,12 @@ def _child_in(key: bytes) -> Peer:
 @lru_cache(maxsize=1 << 9)  # A record is stored, and removed soon.
 def _record_key(key: EventKey) -> bytes:
     (publisher, incarnation, number), attribute = key
-    return _RECORD + _counted(publisher) + _NUMBERS.pack(incarnation, number) + attribute.encode()
+    return (
+        _RECORD
+        + _length_prefixed(publisher)
+        + _NUMBERS.pack(incarnation, number)
+        + attribute.encode()
+    )
 
 
 def _decoded(kind: type[StoredPart], content: bytes) -> StoredPart:

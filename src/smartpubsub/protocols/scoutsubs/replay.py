@@ -299,11 +299,11 @@ class Replay:
             known_us = reader.whole_us.get(tree, part.whole_us)
             reader.whole_us[tree] = min(known_us, part.whole_us)
         if reader.after is None:
-            self._take_first(reader, source, part)
+            self._take_beginning(reader, source, part)
             return
         source.is_done = not (part.has_more and part.events)
         for event in part.events:
-            if not self._is_good(reader, source, event):
+            if not self._is_valid(reader, source, event):
                 self._outbox.reject("recalled events")
                 source.is_done = True  # A lying keeper is not asked again.
                 break
@@ -313,7 +313,7 @@ class Replay:
                 reader.size += event.wire_bytes
         self._end_if_too_much(reader)
 
-    def _take_first(self, reader: _ReplayReader, source: _Source, part: Recalled) -> None:
+    def _take_beginning(self, reader: _ReplayReader, source: _Source, part: Recalled) -> None:
         """Take the place of the event that the replay begins after, if a keeper knows it."""
         since = reader.past.since
         assert since is not None
@@ -326,7 +326,7 @@ class Replay:
                 return
         source.is_done = True
 
-    def _is_good(self, reader: _ReplayReader, source: _Source, event: Publication) -> bool:
+    def _is_valid(self, reader: _ReplayReader, source: _Source, event: Publication) -> bool:
         """Whether an event matches the question and is in order; else answers might never end."""
         is_asked_for = place_of(event) > source.after and bool(event.created_us)
         return (

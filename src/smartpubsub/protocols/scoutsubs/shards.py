@@ -24,7 +24,7 @@ from smartpubsub.seam import Peer
 
 PERMIT_US = 30_000_000
 """For how long at most a shard may admit events after the attribute's rendezvous permits it."""
-COOL = 8
+COOLING_FACTOR = 8
 """An attribute need not be split if its load is this many times less than that of a hot one."""
 LOAD_US = 1_000_000
 
@@ -75,7 +75,7 @@ class Shards:
         most_per_s = max(load.copies.values()) * 1_000_000 // took_us
         load.copies.clear()
         load.since_us = self._outbox.now
-        if COOL * per_s >= hot:
+        if COOLING_FACTOR * per_s >= hot:
             load.hot_us = self._outbox.now
         # The events of one publisher stay in one tree in any case.
         is_hot = per_s >= hot and 2 * (per_s - most_per_s) >= hot
@@ -150,7 +150,7 @@ class Shards:
         base = base_name(attribute)
         if attribute == base:
             name = shard_for(base, publisher)
-            if name == base or not self._is_open(attribute) or is_here:
+            if name == base or not self._are_shards_open(attribute) or is_here:
                 return None
             self.add_load(attribute, publisher, 1)
             return part._replace(attribute=name, is_permitted=True)
@@ -164,7 +164,7 @@ class Shards:
             return None
         return part._replace(attribute=base)
 
-    def _is_open(self, attribute: str) -> bool:
+    def _are_shards_open(self, attribute: str) -> bool:
         """Whether all subscribers are in the shards and will stay there."""
         table = self._filters.tables[attribute]
         return (
