@@ -49,7 +49,7 @@ FETCH_TRIES_MAX = 4
 DOWN_MAX = 8
 """How many of the closest peers may be down before the overlay has noticed."""
 ON_THEIR_WAY = 50
-"""In the current hour, a node fetches events only if a peer has more than one in so many more."""
+"""Of the current hour, a node fetches events only if a peer has more by over one in this many."""
 
 
 class HistoryPlace(NamedTuple):

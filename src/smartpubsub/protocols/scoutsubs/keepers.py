@@ -122,7 +122,7 @@ class TreeKeepers:
         return [peer for band in self.bands(tree) for peer in band]
 
     def are_few(self, tree: str) -> bool:
-        """Whether too few keepers are known: others were cut off, or the network is small."""
+        """Whether too few other keepers are known: some were cut off, or the network is small."""
         return len(self.found(tree)) < (self._settings.region_size or 2 * self._settings.backups)
 
     def is_under_way(self, tree: str) -> bool:
