@@ -293,8 +293,8 @@ def test_the_data_folder_cannot_be_moved_from_within(tmp_path: Path) -> None:
         load({"data": tmp_path})
 
     assert str(caught.value) == (
-        f"{file}:data: the file lies in the data folder and cannot say where that is;"
-        " say it with an option, with SMARTPUBSUB_DATA, or in a file elsewhere"
+        f"{file}:data: the file is in the data folder, so it cannot set the data folder;"
+        " use an option, SMARTPUBSUB_DATA, or a file elsewhere"
     )
 
 

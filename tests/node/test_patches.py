@@ -173,7 +173,7 @@ def test_d6_stream_too_many_is_refused() -> None:
     run(main)
 
 
-def test_d7_failed_dial_blocks_nobody() -> None:
+def test_d7_failed_dial_may_be_repeated() -> None:
     async def main() -> None:
         port = free_port()
         async with connections() as client, connections() as other:
@@ -244,7 +244,7 @@ def test_d10_nothing_is_logged_unasked(
     assert logging.getLogger().handlers == []
 
 
-def test_d11_windows_are_not_told_of_every_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d11_window_updates_are_batched(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     content = bytes(1 << 20)
     received: list[int] = []
@@ -303,7 +303,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[ob
     return called
 
 
-def test_d12_socket_is_not_asked_for_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d12_socket_reads_are_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with connections() as server, connections() as client:
             await client.dial(server.peer, server.addresses[0])

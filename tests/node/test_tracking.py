@@ -41,7 +41,7 @@ class Remembering(Forest):
 
     def _on_deliver(self, host: Host, item: object) -> None:
         super()._on_deliver(host, item)
-        self.tracking[host.number].on_told(item, host.clock(self.world.now))
+        self.tracking[host.number].on_item(item, host.clock(self.world.now))
 
     def tracked(self, text: str) -> str:
         now, core = self.clock(PUBLISHER), self.core(PUBLISHER)
@@ -168,7 +168,7 @@ def test_events_are_forgotten_beyond_a_time_and_a_number(
     tracking = Tracking()
     counts: list[int] = []
     for number in range(3 * EVENT_COUNT_MAX):
-        tracking.on_told(Published(EventId(b"publisher", 1, number), ()), number * every_us)
+        tracking.on_item(Published(EventId(b"publisher", 1, number), ()), number * every_us)
         if number >= EVENT_COUNT_MAX:
             last = [str(EventId(b"publisher", 1, number - age)) for age in range(remembered_min)]
             assert tracking.facts(last[-1]).progress is PublishProgress.ACKNOWLEDGED

@@ -1,1 +1,1 @@
-"""A node on real connections: what runs the cores with libp2p."""
+"""A live node: runs the cores on libp2p."""

@@ -42,14 +42,14 @@ from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.spec import DEFAULT_RESILIENCE, RESILIENCES, ProtocolOptions
 
 CONFIG_FILE = "config.toml"
-"""In the data folder, unless another file is given."""
+"""The name of the configuration file in the data folder."""
 VARIABLES = "SMARTPUBSUB_"
 FILE_VARIABLE = f"{VARIABLES}CONFIG"
 
 VALUES_SHARE = 4
 """Peers' values may take one part in this many of the storage."""
 KEPT_SHARE = 16
-"""Likewise, events that wait for the readers of subscriptions."""
+"""Events that wait for the readers of subscriptions may take one part in this many."""
 DAY_S = 24 * 60 * 60
 ATTRIBUTE_COUNT_MAX = 1_000
 """The highest limit of attributes in a predicate."""
@@ -68,7 +68,7 @@ class ConfigError(SmartPubSubError):
         self.place = place
         self.problem = problem
         self.is_option = is_option
-        """Whether the setting was an option of the program; then the place is its name."""
+        """Whether the value is that of a command-line option; the place is then its name."""
 
 
 def _default_folder() -> Path:
@@ -100,7 +100,7 @@ class NodeLimits:
     connections_per_prefix_max: int = _setting(
         HostSettings.connections_per_prefix_max, whole(1, 100_000)
     )
-    """That peers with the same IPv4 address, or /56 of IPv6, open to the node."""
+    """Connections that peers with the same IPv4 address, or /56 of IPv6, open to the node."""
     stream_count_max: int = _setting(HostSettings.stream_count_max, whole(4, 10_000))
     """Streams that the peer opens on one connection."""
     question_count_max: int = _setting(HostSettings.question_count_max, whole(1, 1_000_000))
@@ -108,13 +108,13 @@ class NodeLimits:
     frame_s: int = _setting(int(HostSettings.frame_s), whole(1, 86_400))
     """From the first byte of a message to its last."""
     unfinished_bytes_max: int = _setting(HostSettings.unfinished_bytes_max, whole(1_024, 1 << 40))
-    """Of messages of all peers that have not arrived as a whole."""
+    """Bytes of incomplete messages, of all peers together."""
     messages_per_s_max: int = _setting(HostSettings.messages_per_s_max, whole(1, 10_000_000))
-    """Of one kind from one peer."""
+    """Messages of one kind from one peer."""
     message_bytes_max: int = _setting(
         WireLimits.message_bytes_max, whole(1_024, WireLimits.message_bytes_max)
     )
-    """Peers may send messages up to the default; a lower limit misses the longer ones."""
+    """Peers may send messages up to the default; a node with a lower limit refuses longer ones."""
     filter_count_max: int = _setting(ScoutSettings.filter_count_max, whole(1, 100_000_000))
     """Filters of one peer in ScoutSubs."""
     attribute_count_per_peer_max: int = _setting(
@@ -124,16 +124,16 @@ class NodeLimits:
     group_count_max: int = _setting(FastSettings.group_count_max, whole(1, 1_000_000))
     """Groups that the node owns, and groups that it is a member of."""
     attribute_count_max: int = _setting(ATTRIBUTES_MAX, whole(1, ATTRIBUTE_COUNT_MAX))
-    """Of a predicate."""
+    """Attributes of a predicate."""
     ban_s: int = _setting(int(HostSettings.ban_s), whole(0, 1_000_000_000))
-    """For how long a peer is banned whose message has made the node's protocols fail."""
+    """How long the node bans a peer whose message made a protocol fail."""
     stored_bytes_max: int = _setting(1_024 * _MEGABYTE, whole(_MEGABYTE, 1 << 50))
     topic_event_count_max: int = _setting(Retention.event_count_max, whole(1, 1_000_000_000))
     """Events of one topic that is not pinned; the oldest are dropped first."""
     topic_bytes_max: int = _setting(Retention.byte_count_max, whole(1, 1 << 50))
     """Likewise."""
     topic_age_s_max: int = _setting(0, whole(0, 1_000_000_000))
-    """Likewise; 0 if events may be of any age."""
+    """The age of events of a topic that is not pinned; 0 for any age."""
     history_s_max: int = _setting(DAY_S, whole(0, 1_000_000_000))
     """How long ScoutSubs keeps events for later subscribers; 0 for not at all."""
     history_event_count_max: int = _setting(
@@ -141,13 +141,13 @@ class NodeLimits:
     )
     """Events of one attribute; the oldest are dropped first."""
     history_bytes_max: int = _setting(ScoutSettings.history_bytes_max, whole(1, 1 << 50))
-    """Of all attributes together; at most an eighth of `stored_bytes_max`."""
+    """Bytes of history of all attributes together; at most an eighth of `stored_bytes_max`."""
     kept_event_count_max: int = _setting(100_000, whole(1, 1_000_000_000))
-    """Events that wait for the reader of one subscription with `keep` or `block`; oldest first."""
+    """Events that wait for the reader of a subscription with `keep` or `block`; oldest go first."""
     kept_bytes_max: int = _setting(64 * _MEGABYTE, whole(1, 1 << 50))
-    """Likewise; all such subscriptions together have a sixteenth of `stored_bytes_max`."""
+    """Bytes of these events; at most a sixteenth of `stored_bytes_max` for all subscriptions."""
     kept_age_s_max: int = _setting(7 * DAY_S, whole(0, 1_000_000_000))
-    """Likewise; 0 for any age."""
+    """The age of these events; 0 for any age."""
     key_count_max: int = _setting(10_000, whole(1, 1_000_000))
     """Publication keys that the node remembers; the oldest are forgotten first."""
     key_age_s_max: int = _setting(7 * DAY_S, whole(1, 1_000_000_000))
@@ -177,7 +177,7 @@ class NodeConfig(NodeLimits):
     """Whether the limits by address prefix leave out peers on this machine."""
     mdns: bool = _setting(False, SWITCH)
     """Whether the node looks for peers in the local network."""
-    # The choices are known when all protocols are registered, which is later than this.
+    # The allowed values are known only when all protocols are registered, which is later.
     protocol: str = _setting("scoutsubs", lambda: one_of(protocol_names()))
     variant: str = _setting("", _variants)
     """The variant, if the protocol has variants; empty for the default one."""
@@ -254,7 +254,7 @@ _VALUES: dict[str, Values | Callable[[], Values]] = {
 }
 
 SETTINGS: tuple[str, ...] = tuple(_VALUES)
-"""Their names in a file; in capitals after `SMARTPUBSUB_` they are the variables."""
+"""The names of settings in a file. The environment has them in capitals after `SMARTPUBSUB_`."""
 
 
 def host_settings(config: NodeConfig) -> HostSettings:
@@ -367,8 +367,8 @@ def _from_own_file(path: Path) -> dict[str, Any]:
     if "data" in in_file:
         raise ConfigError(
             f"{path}:data",
-            "the file lies in the data folder and cannot say where that is;"
-            f" say it with an option, with {VARIABLES}DATA, or in a file elsewhere",
+            "the file is in the data folder, so it cannot set the data folder; use an option,"
+            f" {VARIABLES}DATA, or a file elsewhere",
         )
     return in_file
 

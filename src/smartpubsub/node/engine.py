@@ -71,20 +71,20 @@ PROBES_S_MAX = 2.0
 LEAVE_S_MAX = 5.0
 _ABOUT_PUBLISHED = frozenset({Published, Confirmed, Refused})
 FREE_SHARE = 16
-"""Subscriptions leave one part in this many of the storage free."""
+"""Subscriptions leave one part in this many of the storage unused."""
 
 Journal: TypeAlias = Callable[[Any, int], list[Change]]
-"""What to store of an item that the core delivers, at a time."""
+"""Returns the changes to store with an item that the core delivers at a time."""
 
 Compose: TypeAlias = Callable[[Kademlia, PubSub, Signing, Sequence[Resident]], NodeCore]
-"""Composes the core of a node; the testbed composes one that notes its calls."""
+"""Composes the core of a node; the testbed composes one that records its calls."""
 
 
 def _may_precede(item: object) -> bool | None:
     """Whether an item may be delivered before the commit of the turn that it comes in.
 
-    An event that the node does not store for its reader may: after a crash it can come again in any
-    case. What is told about published events waits and holds no event back.
+    An event that the node does not store for its reader may (True): after a crash it can come again
+    in any case. Notices about published events wait, and delay no event (None).
     """
     kind = type(item)
     return True if kind is Delivery else None if kind in _ABOUT_PUBLISHED else False
@@ -102,24 +102,24 @@ class Engine:
         """The protocol of the node's subscriptions."""
         self._residents: list[tuple[ProtocolSpec, Resident]] = []
         self.calls = Calls()
-        self.told: Counter[str] = Counter()
+        self.item_counts: Counter[str] = Counter()
         """Items that the core has delivered, counted by type."""
         self.on_deliver: defaultdict[type, list[Callable[[Any], None]]] = defaultdict(list)
-        """By the kind of item: called with each that the core delivers."""
+        """By the type of item: called with each item that the core delivers."""
         self.on_news: list[Callable[[object], None]] = []
-        """Called with each item except events and what becomes of published ones."""
+        """Called with each item except deliveries and notices about published events."""
         self.journals: defaultdict[type, list[Journal]] = defaultdict(list)
-        """By the kind of item: called before it is delivered; what they return is stored first."""
+        """By the type of item: called before its delivery; the host stores the changes first."""
         self.loaders: list[tuple[bytes, Callable[[list[tuple[bytes, bytes]]], None]]] = []
-        """Called before the node starts, with what is stored under a prefix."""
+        """Called before the node starts, with the entries stored under a prefix."""
         self.on_restart: list[OnRestart] = []
-        """Called when the core was restarted, for what it has not stored."""
+        """Called after a restart of the core, to restore what the core does not store."""
         self.queues = KeptQueues(kept_limits(config))
         """The events that wait on disk."""
         self.dropped_in_memory = 0
         """Events that subscriptions have dropped from memory."""
         self.tracking = Tracking()
-        """What the node remembers of events, for `Node.why`."""
+        """The facts about events that `Node.why` needs."""
         self._host: Host | None = None
         self.start_phase = ""
         """What the node waits for while it starts."""
@@ -174,21 +174,21 @@ class Engine:
         for spec, core in self._residents:
             if capability(spec) is not None:
                 return core
-        raise NotPromisedError(f"no protocol of this node has {what}; run one that has them beside")
+        raise NotPromisedError(f"no protocol of this node has {what}; run a node that has them")
 
     @property
     def replay(self) -> HasReplay:
-        """What delivers past events to a new subscription; an error where nothing does."""
+        """The component that delivers past events to new subscriptions; an error without one."""
         if self.spec.replay is None or not self.is_reliable:
             able = [spec.name for spec in PROTOCOLS.specs.values() if spec.replay is not None]
             raise NotPromisedError(
-                "this protocol keeps no events for those who subscribe later; subscribe without"
-                f" since and last, or use {' or '.join(able)} in a reliable variant"
+                "this protocol keeps no events for later subscribers; subscribe without since and"
+                f" last, or use {' or '.join(able)} in a reliable variant"
             )
         return self.spec.replay(self.core.pubsub)
 
     def convicted(self) -> dict[Peer, str]:
-        """The peers that any protocol has convicted, and what they have signed."""
+        """The peers that a protocol has convicted, and the statements that convict them."""
         cores = [self.core.pubsub, *(core for _, core in self._residents)]
         return {
             peer: evidence
@@ -199,13 +199,13 @@ class Engine:
 
     @property
     def failures(self) -> Failures:
-        """What the host has dropped because of exceptions."""
+        """The inputs that the host has dropped because of exceptions."""
         return self.host.containment.report(trio.current_time())
 
     def signed_again(
         self, id: EventId, predicate: Predicate, payload: bytes, created_us: int
     ) -> Publication:
-        """Make an event of this node's once more, with a signature that it does not share."""
+        """Make an event of this node again, with a signature of its own."""
         signature = Ed25519Signing(self.identity).sign(id, predicate, payload, created_us)
         return Publication.of(id, predicate, payload, signature, created_us)
 
@@ -227,7 +227,7 @@ class Engine:
             )
 
     async def have_ended(self, end: Callable[[int], list[Effect]]) -> None:
-        """Tell the core that something has ended, if it runs; wait for a limited time."""
+        """Have the core end something, if it runs; wait for a limited time."""
         with trio.move_on_after(LEAVE_S_MAX) as limit, suppress(HostStoppedError):
             limit.shield = True
             if self._host is not None:
@@ -263,7 +263,7 @@ class Engine:
                 make_tcp=self._private_tcp(),
             )
             async with trio.open_nursery() as nursery:
-                with trio.CancelScope(shield=True):  # A start cannot be undone halfway.
+                with trio.CancelScope(shield=True):  # A host cannot be cancelled while it starts.
                     await nursery.start(self._run, host)
                 self._host = host
                 nursery.start_soon(self.calls.end_late)
@@ -283,13 +283,13 @@ class Engine:
                     nursery.cancel_scope.cancel()
 
     def _private_tcp(self) -> MakeTcp | None:
-        """What connects the nodes of a private network; None in a public one."""
+        """The transport of a private network; None in a public one."""
         if self.config.network_key is None:
             return None
         return partial(PrivateTcp, NetworkKey.read(self.config.network_key))
 
     async def _leave(self, host: Host) -> None:
-        """Say goodbye, so that peers need not find out by waiting that this node is gone."""
+        """Say goodbye, so that peers need no failure detector to learn that this node has left."""
         with trio.move_on_after(LEAVE_S_MAX), suppress(HostStoppedError):
             await host.do(lambda now: self.core.leave(now, host.connected))
 
@@ -305,7 +305,7 @@ class Engine:
         self.start_phase = f"waiting for an answer of {peers}, up to {JOIN_S_MAX:g} seconds"
         async with trio.open_nursery() as probes:
             for address in self.config.bootstrap:
-                probes.start_soon(self._tell_unreachable, host, address)
+                probes.start_soon(self._log_unreachable, host, address)
             with trio.move_on_after(JOIN_S_MAX):
                 await self._joined.wait()
             # A refusal may come before the reason why another peer cannot be reached.
@@ -325,19 +325,19 @@ class Engine:
         return "; is --network-key the key of their network?"
 
     def _restore(self, now: int) -> list[Effect]:
-        """Join again with a core that has been restarted, and have it go on where it was."""
+        """Join again with a restarted core, and restore what it has not stored."""
         effects = self.core.join([*self._bootstrap, *self._known_before], now)
         for restore in self.on_restart:
             effects += restore(now)
         return effects
 
-    async def _tell_unreachable(self, host: Host, address: str) -> None:
-        """Say at once why a peer to bootstrap by cannot be reached."""
+    async def _log_unreachable(self, host: Host, address: str) -> None:
+        """Log why a bootstrap peer cannot be reached."""
         contact = contact_at(address)
         problem = await host.connections.problem_at(contact.addresses[0])
         if problem and contact.peer not in host.connections:
-            told = {"address": address, "reason": problem}
-            _log.warning("a peer to bootstrap by cannot be reached", extra={"fields": told})
+            fields = {"address": address, "reason": problem}
+            _log.warning("a peer to bootstrap by cannot be reached", extra={"fields": fields})
 
     async def _meet(self, contact: Contact) -> None:
         with suppress(HostStoppedError, NodeClosedError):
@@ -364,7 +364,7 @@ class Engine:
         return self.core
 
     def _journal(self, item: object, now: int) -> list[Change]:
-        self.tracking.on_told(item, now)
+        self.tracking.on_item(item, now)
         return [change for journal in self.journals[type(item)] for change in journal(item, now)]
 
     def _on_deliver(self, item: object) -> None:
@@ -372,9 +372,9 @@ class Engine:
         # A node whose peers are all gone works alone until one of them is back.
         if kind is Joined or kind is Alone:
             self._joined.set()
-        self.told[kind.__name__] += 1
-        for tell in self.on_deliver[kind]:
-            tell(item)
+        self.item_counts[kind.__name__] += 1
+        for handle in self.on_deliver[kind]:
+            handle(item)
         if kind is not Delivery and kind not in _ABOUT_PUBLISHED:
-            for tell in self.on_news:
-                tell(item)
+            for handle in self.on_news:
+                handle(item)

@@ -27,7 +27,7 @@ class EventRefusedError(NodeError):
 
 
 class NotInTimeError(NodeError):
-    """A request that was not acknowledged in time; it may still be."""
+    """A request that was not acknowledged in time; the acknowledgement may still come."""
 
 
 class PublishError(NodeError):
@@ -37,7 +37,7 @@ class PublishError(NodeError):
         super().__init__(reason)
         self.reason = reason
         self.id = id
-        """None if no event was published. `Node.event` tells how the state goes on."""
+        """None if no event was published. `Node.event` reports later states."""
         self.state = state
         """`pending`, `acknowledged`, `refused`, or `unpublished` if there is no event."""
 
@@ -115,7 +115,7 @@ class LimitError(NodeError):
 
 
 class NotPromisedError(NodeError):
-    """A guarantee that the network's protocol does not give."""
+    """A request for a guarantee that the protocol does not give."""
 
 
 class ControlError(NodeError):
@@ -127,7 +127,7 @@ class NoNodeError(ControlError):
 
 
 class LostNodeError(ControlError):
-    """A node that has ended, or does not answer; what became of the request is not known."""
+    """A node that has ended, or does not answer; the result of the request is unknown."""
 
 
 def error_document(error: SmartPubSubError) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class Identity:
 
 @lru_cache(maxsize=1 << 12)
 def peer_text(peer: Peer) -> str:
-    """A peer id as people see it, in base 58.
+    """The text of a peer id, in base 58.
 
     >>> peer_text(bytes.fromhex("002408011220") + bytes(32))
     '12D3KooW9pNAk8aiBuGVQtWRdbkLmo5qVL3e2h5UxbN2Nz9ttwiw'

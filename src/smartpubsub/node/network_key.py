@@ -25,7 +25,7 @@ class NetworkKeyError(SmartPubSubError):
 
 @dataclass(frozen=True)
 class NetworkKey:
-    """The key; without it no connection to a node of the network comes about."""
+    """The key; without it, no node can connect to a node of the network."""
 
     secret: bytes = field(repr=False)
 

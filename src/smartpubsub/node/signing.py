@@ -30,7 +30,8 @@ from smartpubsub.protocols.publication import (
 from smartpubsub.seam import Peer
 
 VERIFIED_COUNT_MAX = 1_000
-"""Copies of an event follow within seconds; a node must not take hours to reach its size."""
+"""The cache is small, because copies of an event follow within seconds; a large one would fill, and
+let a node's memory grow, for hours."""
 
 
 class Ed25519Witness:
@@ -52,7 +53,7 @@ class Ed25519Signing(Ed25519Witness):
         self._proven = ProvenTrees()
         self._proven_events = ProvenTrees()
         self._own_evidence: OrderedDict[bytes, bytes] = OrderedDict()
-        """Recent evidence of this node, and what for: it comes back in receipts."""
+        """This node's recent evidence by its statement: it comes back in receipts."""
 
     def sign(self, id: EventId, predicate: Predicate, payload: bytes, created_us: int = 0) -> bytes:
         """Sign an event of this node."""
@@ -65,7 +66,7 @@ class Ed25519Signing(Ed25519Witness):
         signatures: list[bytes] = []
         for first in range(0, len(every), STATEMENTS_MAX):
             some = [SIGNED_FIRST + encoded for encoded in every[first : first + STATEMENTS_MAX]]
-            is_alone = len(some) == 1  # Then it is signed as libp2p does.
+            is_alone = len(some) == 1  # An event alone is signed as in libp2p's pubsub.
             signatures += (
                 [self._signature(some[0])] if is_alone else evidence_of(some, self._signature)
             )
@@ -107,14 +108,14 @@ class Ed25519Signing(Ed25519Witness):
             self._verified.popitem(last=False)
 
     def vouch(self, content: Callable[[], bytes]) -> bytes:
-        """Sign other content."""
+        """Sign content that is no event."""
         signed = content()
         signature = self._signature(signed)
         self._remember(sha256(signature + signed).digest())
         return signature
 
     def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
-        """Verify a signature of some content; this node's own is known."""
+        """Verify a signature of some content; this node's own are cached."""
         signed = content()
         if peer == self._peer and sha256(signature + signed).digest() in self._verified:
             return True

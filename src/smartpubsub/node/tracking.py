@@ -1,4 +1,4 @@
-"""Why an event arrived at a subscription, or did not: what nodes remember, and what follows.
+"""Why an event arrived at a subscription, or did not.
 
 Each node remembers the last events that it published, delivered to its application or dropped, and
 since when its subscriptions are in force. The publisher's node knows what the event says and
@@ -27,9 +27,9 @@ from smartpubsub.protocols.pubsub import (
 )
 
 ATTRIBUTE_COUNT_MAX = 1_000
-"""Of an event that another node tells of; each node has a limit of its own."""
+"""The limit for an event of another node; each node has a limit of its own."""
 EVENT_COUNT_MAX = 2_000
-"""Events that a node remembers, at about 1.5 KB each."""
+"""The number of events that a node remembers, at about 1.5 KB each."""
 EVENT_COUNT_MIN = 100
 EVENT_US = 15 * MINUTE
 """How long it remembers more than the last `EVENT_COUNT_MIN`, and at most twice as long: with a
@@ -37,7 +37,7 @@ limit by number alone, the memory of a node with few events would grow for hours
 
 
 class Cause(Enum):
-    """Why an event arrived at a subscription, or did not."""
+    """The reason why an event arrived at a subscription, or did not."""
 
     DELIVERED = "delivered"
     WAITING = "waiting"
@@ -94,19 +94,19 @@ class EventFacts:
     """The subscriptions that have dropped it."""
 
     def merged(self, told: EventFacts) -> EventFacts:
-        """Add what the publisher's node has told."""
-        is_told = told.progress is not PublishProgress.UNKNOWN
+        """Add the facts of the publisher's node."""
+        has_progress = told.progress is not PublishProgress.UNKNOWN
         return replace(
             self,
             predicate=self.predicate or told.predicate,
             created_us=self.created_us or told.created_us,
-            progress=told.progress if is_told else self.progress,
-            reason=told.reason if is_told else self.reason,
-            held=told.held if is_told else self.held,
+            progress=told.progress if has_progress else self.progress,
+            reason=told.reason if has_progress else self.reason,
+            held=told.held if has_progress else self.held,
         )
 
     def document(self) -> dict[str, Any]:
-        """Convert what another node may want to know to JSON."""
+        """Convert the facts that another node needs to JSON."""
         return {
             "id": self.id,
             "predicate": None if self.predicate is None else str(self.predicate),
@@ -135,7 +135,7 @@ class EventFacts:
 
 @dataclass(frozen=True)
 class Why:
-    """The cause, and what is known about it."""
+    """The cause, with its details."""
 
     cause: Cause
     detail: str
@@ -160,22 +160,22 @@ class Why:
 
 
 class Tracking:
-    """What one node remembers of events and subscriptions."""
+    """The facts that one node remembers of events and subscriptions."""
 
     def __init__(self) -> None:
         self._events: dict[str, EventFacts] = {}
         self._earlier_events: dict[str, EventFacts] = {}
-        """Those of the time before, which are forgotten together."""
+        """The events of the period before, which the node forgets together."""
         self._begun_us = 0
-        """Since when there are new events."""
+        """When the current period began."""
         self._in_force_since: dict[int, int] = {}
 
     def on_publish(self, event: Publication) -> None:
-        """This node publishes an event."""
+        """Record that this node publishes an event."""
         self._known(event).progress = PublishProgress.PENDING
 
-    def on_told(self, item: object, now: int) -> None:
-        """The core tells something."""
+    def on_item(self, item: object, now: int) -> None:
+        """Record an item that the core delivers."""
         self._forget(now)
         match item:
             case Delivery(event, numbers, hops):
@@ -197,7 +197,7 @@ class Tracking:
                 self._in_force_since.pop(subscription.number, None)
 
     def on_drop(self, id: str, number: int) -> None:
-        """A subscription has dropped an event that its reader did not take."""
+        """Record that a subscription has dropped an event that its reader did not take."""
         facts = self._noted(id)
         facts.dropped |= {number}
 
@@ -210,7 +210,7 @@ class Tracking:
         return self._in_force_since.get(number)
 
     def _noted(self, id: str) -> EventFacts:
-        """What the node remembers of an event, to be changed."""
+        """The facts of an event, for changing them."""
         facts = self._events.get(id) or self._earlier_events.get(id)
         if facts is None:
             facts = self._events[id] = EventFacts(id)
@@ -230,11 +230,11 @@ class Tracking:
 
 
 class AskedSubscription(NamedTuple):
-    """A subscription that an event is asked about."""
+    """The subscription that a `why` is about."""
 
     wanted: Predicate
     numbers: Sequence[int]
-    """The subscriptions of the node with this predicate; none if there is none."""
+    """The numbers of the node's subscriptions with this predicate."""
     in_force_since: int | None
     waiting: bool = False
     """Whether the event waits on disk for the reader."""

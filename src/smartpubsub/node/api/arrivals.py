@@ -65,7 +65,7 @@ class Subscription(EventStream):
     ) -> None:
         self.predicate = predicate
         self.epoch = epoch
-        """Of the journal that the subscription is to get, if any."""
+        """The epoch of the subscription's journal; empty if it has none."""
         self.past = past
         """The history that the subscription begins with, if any."""
         self.recalled = 0
@@ -102,7 +102,7 @@ class Subscription(EventStream):
         return self._queue
 
     def share(self) -> None:
-        """Take each event once although it comes by two protocols."""
+        """Deliver each event once although it comes by two protocols."""
         if self._queue is not None:
             self._queue.share()
         if self._seen is None:
@@ -175,7 +175,7 @@ class Subscription(EventStream):
         event = event_of(delivery.event, delivery.hops, self._serializer)
         event = replace(event, dropped_before=dropped_before)
         self._unacknowledged[event.id] = None
-        while len(self._unacknowledged) > len(self._queue):  # A limit has dropped the others.
+        while len(self._unacknowledged) > len(self._queue):  # A limit has dropped the rest.
             del self._unacknowledged[next(iter(self._unacknowledged))]
         return event
 
@@ -222,13 +222,13 @@ class Subscription(EventStream):
         return dropped
 
     def _log_overflow(self) -> None:
-        told = {
+        fields = {
             "subscription": self.number,
             "predicate": self.predicate,
             "buffer_count_max": self._buffer_count_max,
         }
         problem = "a subscription is not read fast enough, and drops its oldest events"
-        _log.warning(problem, extra={"fields": told})
+        _log.warning(problem, extra={"fields": fields})
 
     def on_stored(self, id: str) -> None:
         """Wake the reader: an event is on disk."""
@@ -237,7 +237,7 @@ class Subscription(EventStream):
         self._changed.set()
 
     def _is_known(self, event: Event) -> bool:
-        """Remember an event that may come by two protocols; tell whether it has come before."""
+        """Remember an event that may come by two protocols; return whether it has come before."""
         if self._seen is None:
             return False
         is_known = event.id in self._seen
@@ -246,13 +246,13 @@ class Subscription(EventStream):
             self._seen.popitem(last=False)
         return is_known
 
-    def caught_up(self, told: CaughtUp, waiting: Iterable[Event]) -> None:
-        """End history; the events that waited before follow it, each once."""
+    def caught_up(self, notice: CaughtUp, waiting: Iterable[Event]) -> None:
+        """End the history; the events that waited before it follow, each once."""
         self._seen = OrderedDict.fromkeys(event.id for event in self._past)
         self._is_catching_up = False
-        self.recalled = told.given
-        self.kept_since = time_of(told.oldest_us) if told.oldest_us else None
-        self.is_whole = told.is_whole
+        self.recalled = notice.given
+        self.kept_since = time_of(notice.oldest_us) if notice.oldest_us else None
+        self.is_whole = notice.is_whole
         for event in waiting:
             self.put(event)
 

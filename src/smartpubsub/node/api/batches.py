@@ -1,4 +1,4 @@
-"""What a node does for programs that read and publish in batches, such as Spark."""
+"""Reading and publishing in batches, for programs such as Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from smartpubsub.node.errors import NodeError
 from smartpubsub.predicates import Predicate
 
 NewEvent: TypeAlias = tuple[Predicate | None, bytes, str]
-"""A predicate, unless the event is published in a topic; a payload, and a key."""
+"""A predicate (None in a topic), a payload, and a key."""
 
 
 class Batches(NamedTuple):
@@ -27,12 +27,12 @@ class Batches(NamedTuple):
     topic_ranges: TopicRanges
     publishing: Publishing
     check: Callable[[Predicate], Predicate]
-    """Raises an error for a predicate beyond the node's limit."""
+    """Checks the node's limit of attributes."""
 
     async def publish(
         self, events: Sequence[NewEvent], topic: Topic | None, deadline_s: float
     ) -> list[str]:
-        """Publish events by keys, with predicates or in a topic, in this order; their ids."""
+        """Publish events by keys in this order, with predicates or in a topic; return the ids."""
         contents: list[tuple[Content, str]] = []
         for predicate, payload, key in events:
             if topic is not None and predicate is None:

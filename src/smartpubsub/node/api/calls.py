@@ -13,15 +13,15 @@ from smartpubsub.node.errors import EventRefusedError, NodeError, NotInTimeError
 from smartpubsub.node.transport.processor_clock import starved_s
 
 STARVED_S_MAX = 600.0
-"""How much longer a patient call waits at most."""
+"""How much longer a patient call waits at most, for time in which it had no processor."""
 DEADLINES_KEPT = 1_000
-"""The deadlines of calls that are over are forgotten after so many calls."""
+"""After so many calls, the deadlines of ended calls are removed."""
 STARVED_EVERY_S = 1.0
-"""How often it finds out how long it had no processor."""
+"""How often a patient call measures how long it had no processor."""
 
 
 class Call:
-    """A request that is to be acknowledged."""
+    """A request that waits for an acknowledgement."""
 
     def __init__(self) -> None:
         self.done = trio.Event()
@@ -31,7 +31,7 @@ class Call:
         self.is_over = False
         """Whether the caller has stopped waiting; a request that has not begun must not begin."""
         self.is_late = False
-        """Whether that is because its time was over (`Calls.end_after`)."""
+        """Whether the caller stopped because the time was over (`Calls.end_after`)."""
 
     @contextmanager
     def limited(
@@ -61,7 +61,7 @@ class Call:
     async def wait_patiently(self) -> None:
         """Wait for the acknowledgement; time without a processor does not count, up to a limit.
 
-        Where many nodes of a machine join at once, all of them succeed and take their time.
+        So many nodes of one machine can join at the same time: each takes longer, and none fails.
         """
         latest = self._limit.deadline + STARVED_S_MAX
         while not self.done.is_set():
@@ -73,22 +73,22 @@ class Call:
 
 
 class Calls:
-    """All requests that wait, by what the core will tell of them."""
+    """The requests that wait, by the notice of the core that will end them."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, Hashable], list[Call]] = {}
         self._deadlines: list[tuple[float, int, Call]] = []
-        """A heap, with calls that are over."""
+        """A heap; it also has calls that have ended."""
         self._limited_count = 0
         self._has_earlier = trio.Event()
 
     @property
     def deadline_count(self) -> int:
-        """The number of calls with a deadline, with some that are over."""
+        """The number of deadlines, including some of calls that have ended."""
         return len(self._deadlines)
 
     def end_after(self, call: Call, seconds: float) -> None:
-        """End a call after a time, unless it is over: for less than a cancel scope costs."""
+        """End a call after a time, unless it has ended; this costs less than a cancel scope."""
         if isnan(seconds):
             raise ValueError("a time limit that is not a number")
         at = trio.current_time() + seconds
@@ -101,7 +101,7 @@ class Calls:
             heapify(self._deadlines)
 
     async def end_late(self) -> None:
-        """End the calls whose time is over, as long as this runs."""
+        """End the calls whose time is over, until cancelled."""
         while True:
             self._has_earlier = trio.Event()
             with trio.move_on_at(self._deadlines[0][0] if self._deadlines else inf):
@@ -113,11 +113,11 @@ class Calls:
                     call.done.set()
 
     def expect(self, what: str, about: Hashable, call: Call) -> None:
-        """End a call when this is acknowledged or refused."""
+        """Have a call end when the core acknowledges or refuses its request."""
         self._waiting.setdefault((what, about), []).append(call)
 
     def acknowledge(self, what: str, about: Hashable) -> None:
-        """End the calls that wait for this, if any do."""
+        """End the calls that wait for this acknowledgement, if any do."""
         for call in self._waiting.pop((what, about), ()):
             call.done.set()
 
@@ -128,7 +128,7 @@ class Calls:
         reason: str,
         kind: type[NodeError] = EventRefusedError,
     ) -> None:
-        """End the calls that wait for this with an error."""
+        """End the calls that wait for this acknowledgement with an error."""
         for call in self._waiting.get((what, about), ()):
             call.refusal, call.refusal_kind = reason, kind
         self.acknowledge(what, about)
@@ -139,7 +139,7 @@ class Calls:
             self.refuse(what, about, "the node had to restart its protocols; try again", NodeError)
 
     def forget(self, what: str, about: Hashable, call: Call | None = None) -> None:
-        """Forget a call that has stopped waiting, or all for this."""
+        """Forget a call that has stopped waiting; without a call, all that wait for this."""
         calls = self._waiting.pop((what, about), [])
         left = [] if call is None else [each for each in calls if each is not call]
         if left:

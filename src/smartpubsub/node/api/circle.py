@@ -1,10 +1,10 @@
-"""Payloads that the members of a circle can read, by keys that its owner hands out.
+"""Payloads that only the members of a circle can read, with keys that its owner distributes.
 
-A circle is a set of nodes that share a key, for a topic, a group or any events. Its owner hands the
-key out in a letter: the key, sealed for each member (`sealed.py`), under the owner's signature. All
-members can read and write with it, and only the owner needs to know who they are. When a member is
-removed, the owner makes a new key and hands it to those that are left. Payloads of the owner carry
-the letter now and then, so members learn a new key from the events themselves.
+A circle is a set of nodes that share a key, for a topic, a group or any events. Its owner
+distributes the key in a letter: the key, sealed for each member (`sealed.py`), under the owner's
+signature. All members can read and write with it, and only the owner needs to know who they are.
+When a member is removed, the owner makes a new key and distributes it to the remaining members.
+Some payloads of the owner carry the letter, so members learn a new key from the events themselves.
 
     5 bytes                 ff 53 50 53 02
     8 bytes                 the id of the key, the beginning of its BLAKE2b hash
@@ -54,14 +54,14 @@ _NOT_MEMBER = (
 
 
 class _State(NamedTuple):
-    """What a node has stored of a circle."""
+    """The state of a circle, as a node stores it."""
 
     number: int = 0
-    """Of the latest key; 0 if there is none."""
+    """The number of the latest key; 0 if there is none."""
     keys: Mapping[bytes, bytes] = MappingProxyType({})
     """All keys by their ids, the latest last."""
     members: tuple[Peer, ...] = ()
-    """At the owner: all members but itself."""
+    """All members but the owner; only the owner knows them."""
 
 
 class Circle:
@@ -100,7 +100,7 @@ class Circle:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The peer ids of the other members; only their owner knows them."""
+        """The peer ids of the other members; only the owner knows them."""
         self._refresh()
         return tuple(map(peer_text, self._state.members))
 
@@ -125,7 +125,7 @@ class Circle:
                 self._store(self._state._replace(members=tuple(members)))
 
     def remove(self, member: str) -> None:
-        """Make a new key, so that a node reads nothing that is written with it."""
+        """Make a new key, which a removed node does not get."""
         self._check_owner()
         peer = peer_of(member)
         with self._changing():
@@ -134,7 +134,7 @@ class Circle:
             self._replace_key(tuple(one for one in self._state.members if one != peer))
 
     def letter(self) -> bytes:
-        """The latest key for all members; they take it, or read a payload that carries it."""
+        """The letter with the latest key; members `take` it, or read a payload that carries it."""
         self._check_owner()
         number, members = _NUMBER.pack(self._state.number), self._state.members
         sealed = seal(self._latest()[1], (self._owner, *members))
@@ -147,7 +147,7 @@ class Circle:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Know what is stored; an owner makes the first key."""
+        """Read the stored state; an owner makes the first key."""
         self._refresh()
         if self.is_owner and not self._state.number:
             with self._changing():
@@ -162,7 +162,7 @@ class Circle:
     # --- members ---
 
     def take(self, letter: bytes) -> None:
-        """Keep the key in a letter; PayloadError if it is not the owner's, or not for this node."""
+        """Store the key in a letter; PayloadError unless it is by the owner and for this node."""
         self._refresh()
         try:
             self._take(letter)
@@ -187,7 +187,7 @@ class Circle:
             if _id_of(key) in state.keys and number <= state.number:
                 return
             latest = {_id_of(key): key}
-            # A letter may come again after later ones; its key is good for what is old.
+            # An old letter may come again after later ones; its key reads old payloads.
             keys = {**state.keys, **latest} if number > state.number else {**latest, **state.keys}
             self._store(state._replace(number=max(number, state.number), keys=keys))
 
@@ -236,7 +236,7 @@ class Circle:
         return _SIGNED + _LENGTH.pack(len(self._owner)) + self._owner + self._name
 
     def _signed(self, number: bytes, sealed: bytes) -> bytes:
-        """What the owner signs; the name is of any length, so it goes in as a hash."""
+        """The content that the owner signs; the name is hashed because it may have any length."""
         return _SIGNED + blake2b(self._about(), digest_size=32).digest() + number + sealed
 
     # --- the file ---
@@ -254,7 +254,7 @@ class Circle:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Know what is stored; other processes change it before or after this, not meanwhile."""
+        """Read the stored state, and keep other processes from changing it meanwhile."""
         with self._path.with_suffix(".lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._refresh()
@@ -269,7 +269,7 @@ class Circle:
             "members": [peer_text(peer) for peer in state.members],
         }
         descriptor, name = tempfile.mkstemp(prefix=f"{self._path.name}.", dir=self._path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:  # Only its user can read it.
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:  # Other users cannot read it.
             json.dump(document, file)
             file.flush()
             os.fsync(file.fileno())

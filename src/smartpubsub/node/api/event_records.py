@@ -1,4 +1,4 @@
-"""What a node knows of the events that it has published, and the keys that they were published by.
+"""A node's records of the events that it has published, and of their publication keys.
 
 The node remembers the last events of this run in memory. It also stores some of them: an event with
 a key, in the transaction that publishes it, and an event that was not acknowledged in time, before
@@ -31,7 +31,7 @@ RECENT_COUNT_MAX = 10_000
 """Events of this run that the node remembers."""
 RECENT_COUNT_MIN = 100
 RECENT_US = 5 * MINUTE
-"""How long it remembers more than the last `RECENT_COUNT_MIN` of them, if they have ended."""
+"""How long it remembers more than the last `RECENT_COUNT_MIN` events, if they have ended."""
 KEY_BYTES_MAX = 200
 
 _NUMBERS = struct.Struct(">QQ")
@@ -43,7 +43,7 @@ class Destination(NamedTuple):
 
     kind: str = ""
     name: str = ""
-    """The topic's content id, or the group's predicate. Keys are apart for each name."""
+    """The topic's content id, or the group's predicate. Each name has keys of its own."""
     parents: tuple[str, ...] | None = None
     """The events to link to, in a topic."""
     everywhere: bool = False
@@ -54,7 +54,7 @@ EVERYWHERE = Destination()
 
 
 class Content(NamedTuple):
-    """What it takes to send an event."""
+    """The content of an event, and where it goes."""
 
     predicate: Predicate
     payload: bytes
@@ -77,17 +77,17 @@ class EventRecord:
     id: EventId
     created_us: int
     content: Content | None = None
-    """Of an event that is stored and not acknowledged."""
+    """Only for an event that is stored and not acknowledged."""
     key: str | None = None
     destination: Destination = EVERYWHERE
     digest: bytes = b""
-    """Of the content; empty for an event that an older version stored without a key."""
+    """The hash of the content; empty for an event that an older version stored without a key."""
     wants_all: bool = False
     state: EventState = EventState.PENDING
     held: tuple[Held, ...] = ()
     reason: str = ""
     is_sent: bool = True
-    """Whether the protocol was given the event in this run."""
+    """Whether this run has handed the event to the protocol."""
 
     @property
     def is_acknowledged(self) -> bool:
@@ -95,7 +95,7 @@ class EventRecord:
         return self.state in (EventState.ACKNOWLEDGED, EventState.CONFIRMED)
 
     def is_known_as_wanted(self, *, wants_all: bool) -> bool:
-        """Whether a publisher that waits for this has nothing left to wait for."""
+        """Whether a caller that waits for this event can stop waiting."""
         return self.state is EventState.CONFIRMED if wants_all else self.is_acknowledged
 
     @property
@@ -145,7 +145,7 @@ class EventRecords:
     def add(
         self, id: EventId, created_us: int, content: Content, key: str | None, *, wants_all: bool
     ) -> list[Change]:
-        """Remember an event; the changes to store in the transaction that publishes it."""
+        """Remember an event; return the changes to store in the transaction that publishes it."""
         destination, digest = content.destination, content.digest
         if key is None:
             self._recent[str(id)] = EventRecord(
@@ -225,7 +225,7 @@ class EventRecords:
         return self._stored.get(id) or self._recent.get(id)
 
     def journal(self, item: Published | Confirmed | Refused, _now: int) -> list[Change]:
-        """Update the record of an event that the protocol tells of; the changes to store."""
+        """Update an event's record from a notice of the protocol; return the changes to store."""
         match item:
             case Published(id, held):
                 return self._update(id, EventState.ACKNOWLEDGED, held=held)
@@ -259,7 +259,7 @@ def checked_key(key: str) -> str:
 
 
 def _listed(destination: Destination) -> list[Any]:
-    """Convert to what a block can have."""
+    """Convert a destination to values that a block can contain."""
     parents = None if destination.parents is None else list(destination.parents)
     return [destination.kind, destination.name, parents, destination.everywhere]
 

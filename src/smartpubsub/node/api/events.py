@@ -35,7 +35,7 @@ class Event:
     signed: Publication | None = field(default=None, kw_only=True, repr=False, compare=False)
     """The event as its publisher has signed it."""
     serializer: Serializer = field(default=JSON, kw_only=True, repr=False, compare=False)
-    """What `value` reads the payload with."""
+    """The serialiser with which `value` reads the payload."""
 
     def text(self) -> str:
         """Read the payload as UTF-8."""
@@ -99,14 +99,14 @@ def time_of(at_us: int) -> datetime:
 
 @dataclass(frozen=True)
 class Entry(Event):
-    """An event of a topic; its id is its content id, and `publisher` has signed it last."""
+    """An event of a topic. Its id is its content id; `publisher` is the last node to sign it."""
 
     author: str
     created: datetime = field(kw_only=True)
     parents: tuple[str, ...]
     height: int
     block: bytes
-    """The whole event with its signatures, which anyone can verify."""
+    """The whole event with its signatures, which any node can verify."""
 
     @property
     def cid(self) -> str:

@@ -97,7 +97,7 @@ class GroupsPort(Protocol):
 
 @dataclass(frozen=True)
 class Group:
-    """A group: its predicate and its owner; None is the node itself."""
+    """A group: its predicate and its owner; None stands for the node itself."""
 
     _groups: GroupsPort = field(repr=False)
     _read: Callable[[Predicate | str], Predicate] = field(repr=False, compare=False)
@@ -115,8 +115,8 @@ class Group:
         """Create it, and wait until it is open.
 
         A private group is joined by invitation only. `accept` decides about each request to join,
-        as long as the node or the client runs; then new members are refused. If the group exists,
-        its options have to be the same.
+        as long as the node or the client runs; after that, the node refuses new members. If the
+        group exists, its options have to be the same.
         """
         self._must_be_own("create")
         await self._groups.create(

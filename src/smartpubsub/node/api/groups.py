@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class Membership(Subscription):
-    """A subscription through one group, and beside it one to events from everywhere if wanted."""
+    """A subscription to a group, and on request a second one to events from outside of it."""
 
     def __init__(
         self,
@@ -151,12 +151,12 @@ class Groups:
         self._found: dict[int, tuple[Notice, ...]] = {}
         self._last_search = 0
         self._contracts: dict[Predicate, Contract] = {}
-        """What decides about members of this node's groups."""
+        """The functions that decide about requests to join this node's groups."""
         engine.on_news.append(self._on_news)
         engine.on_restart.append(self._restore)
 
     def _restore(self, now: int) -> list[Effect]:
-        """Tell a core that has been restarted what it has not stored."""
+        """Give a restarted core what it has not stored."""
         self._engine.calls.interrupt(("group", "search"))
         fast, effects = self._engine.fast, list[Effect]()
         for predicate, contract in self._contracts.items():
@@ -358,7 +358,7 @@ class Groups:
             with call.limited(what, membership.deadline_s, late):
                 await self._engine.host.call(join)
                 await call.done.wait()
-        except BaseException:  # The application cannot end what it has not entered.
+        except BaseException:  # The application cannot end a subscription that it has not entered.
             await self.end(membership)
             raise
 
@@ -415,12 +415,12 @@ class Groups:
                 calls.acknowledge("group", group.predicate)
             case GroupRefused(group, reason):
                 calls.refuse("group", group.predicate, reason)
-                told = {"group": group.predicate, "reason": reason}
-                _log.warning("group refused", extra={"fields": told})
+                fields = {"group": group.predicate, "reason": reason}
+                _log.warning("group refused", extra={"fields": fields})
             case NotAdvertised(group, reason):
                 calls.refuse("group", group.predicate, reason)
-                told = {"group": group.predicate, "reason": reason}
-                _log.warning("group not advertised", extra={"fields": told})
+                fields = {"group": group.predicate, "reason": reason}
+                _log.warning("group not advertised", extra={"fields": fields})
             case SearchResult(number, notices, problem):
                 self._found[number] = notices
                 if problem:
@@ -428,21 +428,21 @@ class Groups:
                 calls.acknowledge("search", number)
             case NotInForce(subscription, reason):
                 calls.refuse("subscribe", subscription.number, reason, LimitError)
-                told = {"subscription": subscription.predicate, "reason": reason}
-                _log.warning("subscription not in force", extra={"fields": told})
+                fields = {"subscription": subscription.predicate, "reason": reason}
+                _log.warning("subscription not in force", extra={"fields": fields})
             case JoinRefused(subscription, group, reason):
                 self._on_join_refused(subscription.number, group, reason)
-                told = {"group": group.predicate, "reason": reason}
-                _log.warning("join refused", extra={"fields": told})
+                fields = {"group": group.predicate, "reason": reason}
+                _log.warning("join refused", extra={"fields": fields})
             case Overloaded(group, region, served):
-                told = {"group": group.predicate, "region": region, "served": served}
-                _log.warning("no member of a region can help", extra={"fields": told})
+                fields = {"group": group.predicate, "region": region, "served": served}
+                _log.warning("no member of a region can help", extra={"fields": fields})
 
     def _on_join_refused(self, number: int, group: GroupId, reason: str) -> None:
         """End the membership that an owner has refused."""
         membership = self._memberships.get(number)
         if membership is not None:
-            # A member is told when it asks for the next event.
+            # The application gets the error when it reads the next event.
             problem = f"the owner of the group {group.predicate} has ended the membership: {reason}"
             membership.fail(EventRefusedError(problem))
             self._engine.calls.refuse("subscribe", number, reason)

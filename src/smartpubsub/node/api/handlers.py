@@ -15,7 +15,7 @@ from smartpubsub.predicates import Predicate
 Handler: TypeAlias = Callable[[Event], Awaitable[None] | None]
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 OnError: TypeAlias = Callable[[Exception, Event | None], None]
-"""Told of an error of a handler and its event; without an event the subscription has failed."""
+"""Called with a handler's error and the event; without an event, the subscription has failed."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Handlers:
         self.error_count = 0
         """The number of errors that handlers have raised."""
         self.is_closing = False
-        """Whether the end of subscriptions is no error."""
+        """Whether the node is closing, so that the end of a subscription is no error."""
 
     def add(self, predicate: Predicate, handler: Handler, on_error: OnError | None) -> Handling:
         """Remember a handler."""
@@ -66,11 +66,11 @@ class Handlers:
     def _on_error(self, handling: Handling, error: Exception, event: Event | None) -> None:
         self.error_count += 1
         name = getattr(handling.handler, "__qualname__", repr(handling.handler))
-        told = {"handler": name, "predicate": handling.predicate, "event": event and event.id}
+        fields = {"handler": name, "predicate": handling.predicate, "event": event and event.id}
         what = "a subscription of a handler has failed" if event is None else "a handler has failed"
-        _log.error(what, exc_info=error, extra={"fields": told})
+        _log.error(what, exc_info=error, extra={"fields": fields})
         if handling.on_error is not None:
             try:
                 handling.on_error(error, event)
             except Exception:
-                _log.exception("the function that is told of a handler's errors has failed")
+                _log.exception("the on_error function of a handler has failed")

@@ -72,7 +72,7 @@ class NodeInterface(ABC):
         """The node's metrics in Prometheus' text format."""
 
     async def explain(self, filter: Predicate | str, event: Predicate | str) -> list[Verdict]:
-        """Tell attribute by attribute whether an event matches a filter."""
+        """Explain attribute by attribute whether an event matches a filter."""
         return explain_match(self._read(filter), self._read(event))
 
     # --- subscribing ---
@@ -117,8 +117,8 @@ class NodeInterface(ABC):
     ) -> Callable[[AnyHandler], AnyHandler]:
         """Call a function for every event that matches, one at a time.
 
-        An exception of the function is logged, counted in `handler_error_count`, and told to
-        `on_error` with the event; the next event comes all the same.
+        An exception of the function is logged, counted in `handler_error_count`, and passed to
+        `on_error` with the event. The next event still comes.
         """
 
         def decorate(handler: AnyHandler) -> AnyHandler:
@@ -165,8 +165,9 @@ class NodeInterface(ABC):
         call raises `TooFewReplicasError`, which has the event's id: the event is published.
 
         Publication is idempotent by `key`: publishing by the same key again, also after a restart,
-        publishes no second event, and returns the receipt of the first. Another content is an
-        error. The node forgets keys after `key_age_s_max`, and beyond `key_count_max`.
+        publishes no second event, and returns the receipt of the first. Publishing other content by
+        the same key is an error. The node forgets keys after `key_age_s_max`, and beyond
+        `key_count_max`.
 
         An error of a publish is a `PublishError`, with the event's `id`, the `reason` and the
         `state`. An event that was not acknowledged in time (`PublishNotInTimeError`) is stored, and
@@ -180,7 +181,7 @@ class NodeInterface(ABC):
 
     @abstractmethod
     async def event(self, id: str) -> EventInfo:
-        """Tell what the node knows of an event that it has published, or that waits there."""
+        """Report the state of an event that the node has published, or that waits for a reader."""
 
     @abstractmethod
     async def why(
@@ -191,7 +192,7 @@ class NodeInterface(ABC):
         filter: Predicate | str | None = None,
         told: EventFacts | None = None,
     ) -> Why:
-        """Tell why an event has arrived at a subscription of the node, or has not.
+        """Explain why an event has arrived at a subscription of the node, or has not.
 
         The subscription is named by its number or by its filter. `told` is what the publisher's
         node remembers of the event (`event_facts`), if that is another node.
@@ -253,7 +254,7 @@ class NodeInterface(ABC):
         """Store the blocks of a CAR file; return how many were valid."""
         return await self._topics.take(blocks)
 
-    # --- what the node and the client do in their own ways ---
+    # --- implemented by the node and by the client ---
 
     @abstractmethod
     def _read(self, predicate: Predicate | str) -> Predicate:

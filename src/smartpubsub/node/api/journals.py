@@ -30,7 +30,7 @@ class JournalState(NamedTuple):
     first: int
     end: int
     is_whole: bool = True
-    """Whether nothing of the history that it begins with is known to be missing."""
+    """Whether no event of the history that it begins with is known to be missing."""
 
 
 class JournalPage(NamedTuple):
@@ -40,7 +40,7 @@ class JournalPage(NamedTuple):
     end: int
     """The sequence number after the last event of the journal."""
     events: list[bytes]
-    """As the node stores them."""
+    """The events, as the node stores them."""
 
 
 class Journals:
@@ -72,7 +72,7 @@ class Journals:
         return _state(queue)._replace(is_whole=subscription.is_whole)
 
     def state(self, number: int, epoch: str) -> JournalState:
-        """Tell which events can be read."""
+        """Report which events can be read."""
         return _state(self._journal(number, epoch))
 
     def page(self, number: int, epoch: str, first: int, end: int) -> JournalPage:

@@ -1,4 +1,4 @@
-"""What a node tells of its subscriptions, events, topics and groups."""
+"""Descriptions of a node's subscriptions, events, topics and groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SubscriptionInfo:
-    """What a node knows of one of its subscriptions."""
+    """A subscription of a node."""
 
     number: int
     predicate: Predicate
@@ -50,7 +50,7 @@ class EventState(Enum):
 
 @dataclass(frozen=True)
 class EventInfo:
-    """What a node knows of an event."""
+    """An event, as far as a node knows its state."""
 
     id: str
     state: EventState
@@ -109,7 +109,7 @@ class TopicBlocks(NamedTuple):
 
 
 class Exported(NamedTuple):
-    """What was written to a file."""
+    """The result of an export to a file."""
 
     block_count: int
     gaps: Gaps
@@ -117,7 +117,7 @@ class Exported(NamedTuple):
 
 @dataclass(frozen=True)
 class Stock:
-    """What a node keeps of a topic."""
+    """The events of a topic that a node keeps."""
 
     event_count: int
     byte_count: int
@@ -161,7 +161,7 @@ None postpones the decision: the peer asks again, for up to a minute.
 
 
 def decided(accept: Accept, request: JoinRequest) -> str | None:
-    """Why a peer may not join; "" if it may; None if that is not decided."""
+    """The reason why a peer may not join; "" if it may; None if that is not decided yet."""
     try:
         answer = accept(request)
     except Exception:  # An error of the application must not stop the node.
@@ -202,6 +202,6 @@ class Distrusted(NamedTuple):
     convicted_by: str | None
     """What it has signed, if it is convicted; else None."""
     blame: float
-    """How many points it has without proof; half of them for every hour that passes."""
+    """Its points of blame; they halve every hour."""
     reasons: dict[str, int]
-    """How often it was blamed for what."""
+    """How often it was blamed, by reason."""

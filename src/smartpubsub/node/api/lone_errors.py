@@ -17,7 +17,7 @@ def lone_errors() -> Iterator[None]:
         lone = _lone_error(group)
         if lone is None:
             raise
-        # The groups say nothing; the cause stays.
+        # The group says nothing; the cause of the error stays.
         raise lone from lone.__cause__
 
 

@@ -66,7 +66,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Route:
-    """Where the events of an attribute go, as far as a node knows without asking others."""
+    """Where the events of an attribute go, as far as a node knows without asking other nodes."""
 
     attribute: str
     is_own: bool
@@ -192,14 +192,14 @@ class Node(NodeInterface):
         return self._metrics.text()
 
     def ledger(self) -> list[AccountState]:
-        """What the node keeps for others, by class, with the limits."""
+        """What the node keeps for other nodes, by account, with the limits."""
         must_be_open(self._engine.is_running)
         return [account.state() for account in self._engine.core.kademlia.ledger]
 
     def distrusted(self) -> list[Distrusted]:
         """The peers that the node has convicted of a lie, and those that it blames without proof.
 
-        The node has nothing to do with the former, and chooses others before the latter.
+        The node gives convicted peers no role, and prefers other peers to those that it blames.
         """
         must_be_open(self._engine.is_running)
         now = self._engine.host.clock.now()
@@ -216,7 +216,7 @@ class Node(NodeInterface):
         ]
 
     def failures(self) -> Failures:
-        """What the node has dropped because handling it raised an exception."""
+        """The inputs that the node has dropped because handling them raised an exception."""
         must_be_open(self._engine.is_running)
         return self._engine.failures
 
@@ -282,7 +282,7 @@ class Node(NodeInterface):
         )
 
     async def event(self, id: str) -> EventInfo:
-        """Tell what this node knows of an event that it has published, or that waits here."""
+        """Report the state of an event that the node has published, or that waits for a reader."""
         must_be_open(self._engine.is_running)
         return self._publishing.about(id)
 
@@ -294,7 +294,7 @@ class Node(NodeInterface):
         filter: Predicate | str | None = None,
         told: EventFacts | None = None,
     ) -> Why:
-        """Tell why an event has arrived at a subscription of this node, or has not."""
+        """Explain why an event has arrived at a subscription of this node, or has not."""
         must_be_open(self._engine.is_running)
         event_id_from_text(event)
         facts = self._engine.tracking.facts(event)

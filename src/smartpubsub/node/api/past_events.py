@@ -31,7 +31,7 @@ REMEMBERED_S = 120.0
 
 
 class PastPart(NamedTuple):
-    """Which of the events: those of one of `of` parts, published before a time."""
+    """A part of the history: one of `of` parts, of the events published before a time."""
 
     number: int
     of: int
@@ -43,7 +43,7 @@ class PastPage(NamedTuple):
 
     events: list[bytes]
     event_count: int
-    """Of the whole part."""
+    """The number of events in the whole part."""
     is_whole: bool
     """Whether no event of history is known to be missing."""
 

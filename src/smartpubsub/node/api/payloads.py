@@ -25,7 +25,7 @@ class Serializer(Protocol):
 
 
 class JsonSerializer:
-    """JSON in UTF-8; an error for what JSON does not have, such as NaN."""
+    """JSON in UTF-8; values that JSON does not have, such as NaN, are errors."""
 
     def dumps(self, value: Any, /) -> bytes:
         """Write a value."""

@@ -52,19 +52,19 @@ from smartpubsub.protocols.pubsub import Confirmed, Published, Refused
 from smartpubsub.seam import Effect
 
 SendEvent: TypeAlias = Callable[[Publication, Destination, int, bool], list[Effect]]
-"""Hands an event to a protocol at a time; the flag says whether `Confirmed` is wanted."""
+"""Hands an event to a protocol at a time; the flag requests a `Confirmed`."""
 
 RETRY_US_MAX = 30 * MINUTE
-"""An event of an earlier run is sent again if it is younger: nodes still recognise its copies."""
+"""A node resends younger events of an earlier run: other nodes still recognise copies of them."""
 RETRIES_AT_ONCE = 100
 STORE_S_MAX = 5.0
 """How long a caller whose event is late waits for the event to be stored."""
 UNDER_WAY_MAX = 10_000
-"""Events that are sent again if the core is restarted; beyond this, the oldest are not."""
+"""Events that the node resends if the core is restarted; beyond this, it forgets the oldest."""
 
 
 class _UnderWay(NamedTuple):
-    """An event that is not acknowledged yet, or not as its publisher wants it."""
+    """An event that is not acknowledged, or not confirmed although the publisher wants that."""
 
     event: Publication
     destination: Destination
@@ -139,7 +139,7 @@ class Publishing:
         self._check_replicas(replicas_min, wait)
         if wait is Wait.ALL and not self._engine.is_reliable:
             raise NotPromisedError(
-                "this protocol does not tell when all subscribers have an event; use"
+                "this protocol does not report when all subscribers have an event; use"
                 " wait='rendezvous' or 'nothing'"
             )
         receipt = await self.send(Content(event, payload), wait, deadline_s, key, id=id)
@@ -172,10 +172,10 @@ class Publishing:
         what: str = "",
         id: str | None = None,
     ) -> Receipt:
-        """Have an event sent, and wait for what `wait` says.
+        """Send an event, and wait for what `wait` says.
 
         An event with a key is sent once. `id` is that of an event which is published already.
-        `what` is how errors call the event.
+        `what` describes the event in errors.
         """
         engine, host = self._engine, self._engine.host
         must_fit(content.payload, engine.config.message_bytes_max)
@@ -228,7 +228,7 @@ class Publishing:
     async def send_all(
         self, events: Sequence[tuple[Content, str]], deadline_s: float
     ) -> list[EventId]:
-        """Have events with keys sent in this order, and wait until all are acknowledged."""
+        """Send events with keys in this order, and wait until all are acknowledged."""
         call = Call()
         calls: dict[EventId, Call] = {}
         for content, key in events:
@@ -258,7 +258,7 @@ class Publishing:
     def _all_sent(
         self, events: Sequence[tuple[Content, str]], calls: dict[EventId, Call], now: int
     ) -> list[Effect]:
-        for content, key in events:  # A key that is in use is an error before any event is sent.
+        for content, key in events:  # Checks all keys before it sends any event.
             self._records.with_key(key, content, now)
         effects: list[Effect] = []
         for content, key in events:
@@ -301,7 +301,7 @@ class Publishing:
             self._engine.tracking.on_publish(publication)
             effects = self._send(publication, content.destination, now, wants_all)
             changes = records.add(id, created_us, content, key, wants_all=wants_all)
-            # The record first: the effects may already tell of the acknowledgement.
+            # The record first: the effects may already contain the acknowledgement.
             return id, [*stores(changes), *effects]
         has_ended = found.state is EventState.REFUSED or not found.is_sent
         is_under_way = not has_ended and (found.wants_all or not wants_all)
@@ -330,7 +330,7 @@ class Publishing:
         return self.senders[destination.kind](event, destination, now, wants_all)
 
     def _restore(self, now: int) -> list[Effect]:
-        """Send the events that a core had which has been restarted."""
+        """Resend the events that a core had before it was restarted."""
         return [
             effect
             for event, destination, wants_all in list(self._under_way.values())
@@ -340,7 +340,7 @@ class Publishing:
     async def _late(
         self, what: str, ids: list[EventId], content: Content, wait: Wait, deadline_s: float
     ) -> PublishError:
-        """Store an event that was not acknowledged in time, and say what becomes of it."""
+        """Store an event that was not acknowledged in time; return the error for the caller."""
         if not ids:
             return PublishNotInTimeError(
                 f"{what} was not published within {deadline_s:g} seconds; publish it again"
@@ -367,7 +367,7 @@ class Publishing:
         return PublishNotInTimeError(reason, str(id), state.value)
 
     def about(self, id: str) -> EventInfo:
-        """Tell what this node knows of an event."""
+        """Report the state of an event."""
         event_id_from_text(id)
         waiting_in = tuple(self._engine.queues.holding(id))
         record = self._records.get(id)

@@ -25,14 +25,14 @@ class ReceiptError(NodeError):
 
 @dataclass(frozen=True)
 class Receipt:
-    """What the publisher knows of an event, with the signatures of its replicas."""
+    """A published event, with the signatures of its replicas."""
 
     event_id: EventId
     waited_for: Wait
     held: tuple[Held, ...] = ()
     """The rendezvous of each attribute and its replicas; empty if the protocol signs nothing."""
     replicas_wanted: int = 0
-    """How many nodes hold an event where there are enough of them."""
+    """How many nodes hold an event if the network has enough nodes."""
 
     @property
     def replicas(self) -> int | None:
@@ -94,7 +94,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class TopicReceipt(Receipt):
-    """What the publisher knows of an event in a topic."""
+    """A published event of a topic."""
 
     content_id: str | None = None
     """The id that readers see; None if it is not known yet."""

@@ -1,9 +1,9 @@
 """Payloads that only chosen nodes can read.
 
 Each payload is encrypted with a random key of its own, and that key with the public key of each
-reader, which is in the reader's peer id. So there is no key to hand out, and a reader that is
-removed reads nothing that is written later. The ciphers are libsodium's: secret boxes for payloads,
-sealed boxes for keys.
+reader, which is in the reader's peer id. So there is no key to distribute, and a removed reader
+cannot read later payloads. The ciphers are libsodium's: secret boxes for payloads, sealed boxes for
+keys.
 
     5 bytes                 ff 53 50 53 01
     2 bytes                 the number of readers
@@ -57,7 +57,7 @@ class Sealed:
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """The peer ids of all readers, the own one first."""
+        """The peer ids of all readers, this node's first."""
         return tuple(map(peer_text, self._readers))
 
     def add(self, reader: str) -> None:
@@ -68,7 +68,7 @@ class Sealed:
         self._readers[peer] = None
 
     def remove(self, reader: str) -> None:
-        """Let a node read nothing that is written from now on."""
+        """Keep a node from reading what is written from now on."""
         self._readers.pop(peer_of(reader), None)
 
     def dumps(self, value: Any, /) -> bytes:
@@ -88,7 +88,7 @@ def seal(content: bytes, readers: Iterable[Peer]) -> bytes:
     for peer in readers:
         public = _curve_key(peer)
         found.append(_place(public, box.nonce) + SealedBox(public).encrypt(key))
-    # In the order of the readers, every payload would tell which places are the same node's.
+    # In a fixed order, payloads would show which places belong to the same reader.
     found.sort()
     return b"".join((_MAGIC, _COUNT.pack(len(found)), *found, box))
 
@@ -133,5 +133,5 @@ def _curve_key(peer: Peer) -> PublicKey:
 
 
 def _place(public: PublicKey, nonce: bytes) -> bytes:
-    """What a reader looks for; without its peer id, it differs from payload to payload."""
+    """The mark of a reader's place; it differs in each payload, so it does not show who reads."""
     return blake2b(bytes(public), key=nonce, digest_size=_PLACE_BYTES).digest()

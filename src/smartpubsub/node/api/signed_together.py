@@ -1,7 +1,7 @@
-"""Events that wait to be published at the same time have one signature together.
+"""One signature for all events that wait to be published.
 
-Applications call one by one, and the host handles the calls in their order. The first call that it
-handles has the events of all that wait numbered and signed; each of these calls then finds its own.
+Applications call one by one, and the host handles the calls in order. The first call that it
+handles numbers and signs the events of all waiting calls; each of these then finds its event made.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class WaitingContent:
 
 
 class SignedTogether:
-    """The events that wait for their turn, and those of them that have their signature.
+    """The events that wait for their turn, some of them signed already.
 
-    An event that was made in between has a later number than these and goes before them. So they
-    are made again then, fewer at a time.
+    If the core makes another event in between, that event has a later number and yet goes first.
+    The waiting events are then made again, fewer at a time.
     """
 
     def __init__(self, core: Callable[[], NodeCore]) -> None:
@@ -37,17 +37,17 @@ class SignedTogether:
         self._waiting: dict[WaitingContent, None] = {}
         self._made: deque[tuple[WaitingContent, Publication]] = deque()
         self._last: EventId | None = None
-        """Of the events that were made together, the last."""
+        """The last of the events that were made together."""
         self._count_max = STATEMENTS_MAX
 
     def add(self, content: Content) -> WaitingContent:
-        """Have an event wait."""
+        """Add an event that waits for its turn."""
         waiting = WaitingContent(content)
         self._waiting[waiting] = None
         return waiting
 
     def forget(self, waiting: WaitingContent | None) -> None:
-        """The caller of an event, if it is one of these, waits no longer."""
+        """Forget an event whose caller has stopped waiting."""
         if waiting is not None:
             self._waiting.pop(waiting, None)
 

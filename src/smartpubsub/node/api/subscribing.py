@@ -78,7 +78,7 @@ class Subscribing:
         await engine.host.do(remove)
 
     def _restore(self, _now: int) -> list[Effect]:
-        """Subscriptions are stored; their history is not."""
+        """Interrupt reads of history: the core stores subscriptions, and not these reads."""
         self._engine.calls.interrupt(("recall",))
         return []
 
@@ -92,7 +92,7 @@ class Subscribing:
         host, past = self._engine.host, subscription.past
         self._must_be_possible(subscription.predicate)
         if past is not None:
-            _ = self._engine.replay  # An error where there is none.
+            _ = self._engine.replay  # Raises an error if the protocol has no history.
         self._engine.must_have_room(len(str(subscription.predicate).encode()))
         call, history = Call(), Call()
 
@@ -122,7 +122,7 @@ class Subscribing:
             if past is not None:
                 with history.limited(f"the history of {subscription.predicate}", HISTORY_S_MAX):
                     await history.done.wait()
-        except BaseException:  # The application cannot end what it has not entered.
+        except BaseException:  # The application cannot end a subscription that it has not entered.
             subscription.is_kept = subscription.is_kept and subscription.was_there
             await self.end(subscription)
             raise
@@ -154,7 +154,7 @@ class Subscribing:
         self.register(number, subscription)
         subscription.begin(number, queue)
         if subscription.past is not None and unclaimed:
-            self._unclaimed[number] = unclaimed  # They follow the history.
+            self._unclaimed[number] = unclaimed  # These events follow the history.
         else:
             for event in unclaimed:
                 subscription.put(event)
@@ -264,11 +264,11 @@ class Subscribing:
         return self._engine.core.state_of(subscription.number, now)
 
     def finish(self) -> None:
-        """End all readers: the node stops."""
+        """End all subscriptions of readers, because the node stops."""
         for subscription in self._open.values():
             subscription.finish()
 
-    # --- what the core delivers ---
+    # --- deliveries of the core ---
 
     def _queued(self, delivery: Delivery, now: int) -> list[Change]:
         """Queue a delivery on disk, in the transaction that the core's own changes are in."""
@@ -280,16 +280,16 @@ class Subscribing:
                 changes += self._engine.queues.append(queue, delivery, now)
         return changes
 
-    def _history_ended(self, told: CaughtUp, _now: int) -> list[Change]:
-        queue = self._engine.queues.get(told.number)
+    def _history_ended(self, notice: CaughtUp, _now: int) -> list[Change]:
+        queue = self._engine.queues.get(notice.number)
         return [] if queue is None else queue.end_history()
 
-    def _on_caught_up(self, told: CaughtUp) -> None:
-        number = told.number
+    def _on_caught_up(self, notice: CaughtUp) -> None:
+        number = notice.number
         if number in self._open:
-            self._open[number].caught_up(told, self._unclaimed.pop(number, ()))
-        if told.problem:
-            self._engine.calls.refuse("recall", number, told.problem)
+            self._open[number].caught_up(notice, self._unclaimed.pop(number, ()))
+        if notice.problem:
+            self._engine.calls.refuse("recall", number, notice.problem)
         self._engine.calls.acknowledge("recall", number)
 
     def _deliver(self, delivery: Delivery) -> None:

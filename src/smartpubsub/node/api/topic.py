@@ -62,7 +62,7 @@ class TopicsPort(Protocol):
         ...
 
     async def stock(self, topic: Cid) -> Stock:
-        """What the node keeps of a topic."""
+        """Report which events of a topic the node keeps."""
         ...
 
     async def publish(
@@ -147,7 +147,7 @@ class Topic:
         await self._topics.pin(self.cid, False)
 
     async def stock(self) -> Stock:
-        """What the node keeps of it."""
+        """Report which of its events the node keeps."""
         return await self._topics.stock(self.cid)
 
     async def publish(

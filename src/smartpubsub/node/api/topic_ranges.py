@@ -1,8 +1,8 @@
 """Parts of a topic between two sets of heads, for programs that read a topic in batches.
 
-Heads are events, by content id, with their heights. What lies between two sets of heads are the
-second ones and all that they link to, without the first ones and all that those link to. Content
-ids determine this, so it is the same at all times and on all nodes, also if the topic forks.
+Heads are events, by content id, with their heights. The range between two sets of heads has the
+second heads and all their ancestors, without the first heads and their ancestors. Content ids
+determine it, so it is the same at all times and on all nodes, also if the topic forks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RangeEnd(NamedTuple):
     """The meta topic, which all versions of a topic share."""
     heads: Heads
     event_count: int
-    """The events of the range, or a few more."""
+    """The number of events in the range, or a few more."""
 
 
 class TopicPage(NamedTuple):
@@ -46,7 +46,7 @@ class TopicPage(NamedTuple):
 
     blocks: list[bytes]
     event_count: int
-    """Of the whole range."""
+    """The number of events in the whole range."""
     lost: tuple[Cid, ...]
     """Events of the range that the network no longer has."""
 
@@ -86,7 +86,7 @@ class TopicRanges:
         count_max: int | None = None,
         before_us: int | None = None,
     ) -> RangeEnd:
-        """Find the heads of a part of what lies between two sets of heads; `until` is now if None.
+        """Find the heads of a part of the range between two sets of heads; `until` is now if None.
 
         The part has at most `count_max` events, or only events from before a time that link to no
         later ones.
@@ -177,6 +177,6 @@ def _range(known: _Known, after: Heads, until: Heads) -> _Range:
         for cid in event.parents:
             if cid not in known.events and cid not in after and cid not in had:
                 lost[cid] = None
-    if not after:  # What retention had removed before the first range is no loss.
+    if not after:  # Events that retention removed before the first range are no loss.
         lost = {cid: None for cid in lost if cid not in known.pruned}
     return _Range([e for e in found if not e.draft.is_announcement], tuple(lost))

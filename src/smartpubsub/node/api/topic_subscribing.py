@@ -46,7 +46,7 @@ class TopicSubscribing:
         engine.on_restart.append(self._restore)
 
     def _restore(self, now: int) -> list[Effect]:
-        """Subscribe again in a core that has been restarted, except for what it has stored."""
+        """Renew the subscriptions in a restarted core, except those that it has stored."""
         pulsar = self._engine.pulsar
         return [
             effect
@@ -82,7 +82,7 @@ class TopicSubscribing:
             subscription.number = number
             self._open[number] = subscription
             self._subscribing.register(number, subscription)
-            if left_over:  # Its events wait here, whether or not peers are reachable.
+            if left_over:  # Its events wait on this node, so no peer has to be reachable.
                 call.done.set()
             else:
                 self._engine.calls.expect("subscribe", number, call)
@@ -98,7 +98,7 @@ class TopicSubscribing:
                 read = History() if left_over else await self._read_history(topic, history)
                 subscription.gaps = read.gaps
                 subscription.begin_with(read)
-        except BaseException:  # The application cannot end what it has not entered.
+        except BaseException:  # The application cannot end a subscription that it has not entered.
             if left_over:
                 self._leave(subscription)
             else:
@@ -118,7 +118,7 @@ class TopicSubscribing:
         await self.take_told(subscription.number, cid_from_text(id))
 
     def is_kept(self, number: int) -> bool:
-        """Tell whether a number is that of a kept subscription to a topic."""
+        """Whether a number is that of a kept subscription to a topic."""
         return self._engine.is_running and number in self._engine.pulsar.subscriptions.kept
 
     def _leave(self, subscription: Subscription) -> bool:
@@ -144,7 +144,7 @@ class TopicSubscribing:
 
         await self._engine.have_ended(unsubscribe)
 
-    # --- what is kept ---
+    # --- kept subscriptions ---
 
     def kept(self) -> list[SubscriptionInfo]:
         """List the kept subscriptions, with and without readers."""

@@ -62,7 +62,7 @@ class TopicSubscription(Subscription, TopicStream):
         """Ignore the event: it also comes as an `Entry`."""
 
     def take(self, entry: Entry, /) -> None:
-        """An event has come."""
+        """Queue an event that has come."""
         if self._held is None:
             super().put(entry)
         else:
@@ -133,7 +133,7 @@ class KeptSubscription(TopicSubscription):
         await self._topics.take_told(self.number, event)
         while (
             event in self._given
-        ):  # Not before: an event that still waits would be delivered again.
+        ):  # Not earlier: an event that still waits would be delivered again.
             del self._given[next(iter(self._given))]
 
     def take(self, _entry: Entry, /) -> None:

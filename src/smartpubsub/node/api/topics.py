@@ -74,8 +74,8 @@ class Topics:
         engine.on_restart.append(self._restore)
 
     def _restore(self, _now: int) -> list[Effect]:
-        """Topics are stored; questions about them are not."""
-        self._engine.calls.interrupt(("topic", "told"))
+        """Interrupt the calls that wait for an answer: the core stores topics, and no questions."""
+        self._engine.calls.interrupt(("topic", "answer"))
         return []
 
     # --- making and writing ---
@@ -149,7 +149,7 @@ class Topics:
         """Publish in a topic, or ask a publisher of the topic to do so."""
         if wait is Wait.ALL:
             raise NotPromisedError(
-                "topics do not tell when all subscribers have an event; use wait='rendezvous' or"
+                "topics do not report when all subscribers have an event; use wait='rendezvous' or"
                 " 'nothing'"
             )
         await self._must_be_there(topic)
@@ -237,12 +237,12 @@ class Topics:
     async def versions(self, topic: Cid) -> tuple[descriptors.Topic, ...]:
         """The versions of a topic, the newest first."""
         must_be_topic(topic, self._engine.pulsar.replicas)
-        told = await self._told(
+        answer = await self._answer_of(
             f"the topic {cid_text(topic)}", lambda now: self._engine.pulsar.describe(topic, now)
         )
-        if not isinstance(told, TopicDescribed) or not told.versions:
+        if not isinstance(answer, TopicDescribed) or not answer.versions:
             raise _not_found(topic)
-        return told.versions
+        return answer.versions
 
     async def _must_be_there(self, topic: Cid) -> None:
         """Raise an error soon if a topic is not known here and the network does not have it."""
@@ -278,7 +278,7 @@ class Topics:
         return sorted(found, key=lambda known: (known.topic.name, known.topic.cid))
 
     async def stock(self, topic: Cid) -> Stock:
-        """What the node keeps of a topic."""
+        """Report which events of a topic the node keeps."""
         return self._stock(topic)
 
     def _stock(self, topic: Cid) -> Stock:
@@ -291,32 +291,32 @@ class Topics:
 
     async def _history(self, topic: Cid, wanted: WantedHistory) -> HistoryRead:
         must_be_topic(topic, self._engine.pulsar.replicas)
-        told = await self._told(
+        answer = await self._answer_of(
             f"the history of {cid_text(topic)}",
             lambda now: self._engine.pulsar.read(topic, wanted, now),
         )
-        if not isinstance(told, HistoryRead) or told.topic is None:
+        if not isinstance(answer, HistoryRead) or answer.topic is None:
             raise _not_found(topic)
-        if wanted.since is not None and not told.is_since_known:
+        if wanted.since is not None and not answer.is_since_known:
             raise NodeError(
                 f"no event {cid_text(wanted.since)} is known in the topic {cid_text(topic)}, or it"
                 " was dropped; use an id that topic history --json prints, or a time"
             )
-        return told
+        return answer
 
-    async def _told(
+    async def _answer_of(
         self, what: str, ask: Callable[[int], tuple[int, list[Effect]]]
     ) -> HistoryRead | TopicDescribed | None:
         """Ask the core, and wait for its answer."""
         call = Call()
         numbers: list[int] = []
-        told: HistoryRead | TopicDescribed | None = None
+        answer: HistoryRead | TopicDescribed | None = None
 
         def begin(now: int) -> tuple[None, list[Effect]]:
             number, effects = ask(now)
             numbers.append(number)
             self._answers[number] = None
-            self._engine.calls.expect("told", number, call)
+            self._engine.calls.expect("answer", number, call)
             return None, effects
 
         try:
@@ -325,9 +325,9 @@ class Topics:
                 await call.done.wait()
         finally:
             for number in numbers:
-                told = self._answers.pop(number)
-                self._engine.calls.forget("told", number)
-        return told
+                answer = self._answers.pop(number)
+                self._engine.calls.forget("answer", number)
+        return answer
 
     def _on_news(self, item: object) -> None:
         match item:
@@ -336,11 +336,11 @@ class Topics:
             case HistoryRead(number) | TopicDescribed(number):
                 if number in self._answers:
                     self._answers[number] = item
-                self._engine.calls.acknowledge("told", number)
+                self._engine.calls.acknowledge("answer", number)
 
 
 def content_in(topic: Cid, payload: bytes, parents: tuple[str, ...] | None = None) -> Content:
-    """What is published in a topic."""
+    """The content of an event in a topic."""
     name = cid_text(topic)
     return Content(predicate_of(topic), payload, Destination(TOPIC, name, parents=parents))
 

@@ -39,8 +39,8 @@ class BatchRequests:
         name = wanted["topic"]
         topic = None if name is None else await topic_named(self._node, name)
         ids = await self._node.batches.publish(wanted["events"], topic, wanted["deadline_s"])
-        told = {"ids": ids, "key_count_max": self._node.config.key_count_max}
-        await self._say(request.id, ok=told)
+        answer = {"ids": ids, "key_count_max": self._node.config.key_count_max}
+        await self._say(request.id, ok=answer)
 
     async def _past_events(self, request: Request) -> None:
         wanted = request.fields

@@ -17,47 +17,47 @@ DECIDED_COUNT_MAX = 100_000
 GONE = "the application that decides who may join is not running; try again later"
 BUSY = "too many nodes want to join at once; try again"
 
-_Wish = tuple[str, tuple[Predicate, ...], str, int]
+_RequestKey = tuple[str, tuple[Predicate, ...], str, int]
 
 
 class Deciding:
-    """Asks a client about each request once, and remembers what it has decided."""
+    """Asks a client about each request once, and remembers its decision."""
 
     def __init__(self) -> None:
         self.is_over = False
         """Whether the client is gone."""
-        self._asked: BoundedDict[_Wish, int] = BoundedDict(UNDECIDED_COUNT_MAX)
-        self._decided: BoundedDict[_Wish, str] = BoundedDict(DECIDED_COUNT_MAX)
+        self._asked: BoundedDict[_RequestKey, int] = BoundedDict(UNDECIDED_COUNT_MAX)
+        self._decided: BoundedDict[_RequestKey, str] = BoundedDict(DECIDED_COUNT_MAX)
         self._last_number = 0
         self._unsent: deque[dict[str, Any]] = deque()
         self._has_unsent = trio.Event()
 
     def accept(self, request: JoinRequest) -> str | None:
-        """Decide about a request; None while the client has not."""
-        wish = (request.peer_id, request.predicates, request.region, request.capacity)
-        if wish in self._decided:
-            return self._decided[wish]
+        """Decide about a request; None until the client has decided."""
+        key = (request.peer_id, request.predicates, request.region, request.capacity)
+        if key in self._decided:
+            return self._decided[key]
         if self.is_over:
             return GONE
-        if wish not in self._asked:
+        if key not in self._asked:
             if len(self._asked) >= UNDECIDED_COUNT_MAX:
                 return BUSY
             self._last_number += 1
-            self._asked[wish] = self._last_number
+            self._asked[key] = self._last_number
             self._unsent.append(_document(self._last_number, request))
             self._has_unsent.set()
         return None
 
     def decide(self, number: int, reply: str | None) -> None:
-        """Take the client's decision; with None it is asked again."""
-        for wish, asked in list(self._asked.items()):
+        """Record the client's decision; with None, the node asks it again."""
+        for key, asked in list(self._asked.items()):
             if asked == number:
-                del self._asked[wish]
+                del self._asked[key]
                 if reply is not None:
-                    self._decided[wish] = reply
+                    self._decided[key] = reply
 
     async def next_asked(self) -> dict[str, Any]:
-        """Wait for a request that the client is to decide about."""
+        """Wait for a request that the client has to decide about."""
         while not self._unsent:
             self._has_unsent = trio.Event()
             await self._has_unsent.wait()

@@ -18,7 +18,7 @@ Say: TypeAlias = Callable[..., Awaitable[None]]
 SayPage: TypeAlias = Callable[[Request, dict[str, Any], Sequence[bytes]], Awaitable[None]]
 """Answers a request with a document and a page of blocks."""
 WriteEvent: TypeAlias = Callable[[Any, bool], dict[str, Any]]
-"""Converts an event to JSON; the flag says whether with its signature or its whole block."""
+"""Converts an event to JSON; the flag includes its signature or its whole block."""
 SendEvents: TypeAlias = Callable[[Request, EventStream, WriteEvent], Awaitable[None]]
 """Sends the events of a subscription to the client."""
 

@@ -7,7 +7,7 @@ import os
 
 SOCKET = "control.sock"
 LINE_BYTES_MAX = 8 << 20
-"""Of a request, an answer or an event."""
+"""The longest line: a request, an answer or an event."""
 
 
 def socket_path(folder: str) -> str:

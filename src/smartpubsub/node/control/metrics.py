@@ -1,4 +1,4 @@
-"""What a live node has counted, in the form that Prometheus reads.
+"""The counters of a live node as Prometheus metrics.
 
 Names are those that other implementations of libp2p use, where they have one for the same thing;
 others begin with `smartpubsub_`. All values are read from existing counters when the metrics are
@@ -42,7 +42,7 @@ class NodeMetrics(Collector):
         return generate_latest(self._registry)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing, since a node that does not run has no metrics."""
+        """Yield nothing: a node that does not run has no metrics."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -59,7 +59,7 @@ class NodeMetrics(Collector):
         about = {"version": metadata.version("smartpubsub"), "protocol": config.protocol}
         if variant := self._engine.spec.variant(config.variant or None):
             about["variant"] = variant
-        yield InfoMetricFamily("smartpubsub", "What this node is.", about)
+        yield InfoMetricFamily("smartpubsub", "The version and protocol of this node.", about)
         yield GaugeMetricFamily(
             "libp2p_swarm_connections", "Connections that are open.", host.connections.count
         )
@@ -77,7 +77,7 @@ class NodeMetrics(Collector):
         counts = self._engine.host.counts
         yield _labelled(
             "libp2p_network_bytes",
-            "Bytes of messages, without what libp2p adds.",
+            "Bytes of messages, without the overhead of libp2p.",
             "direction",
             {"in": counts.received_bytes, "out": counts.sent_bytes},
         )
@@ -89,19 +89,19 @@ class NodeMetrics(Collector):
         )
         yield _labelled(
             "smartpubsub_received_kinds",
-            "What messages that came were about.",
+            "Messages received, by kind.",
             "kind",
             counts.received_kinds,
         )
         yield _labelled(
             "smartpubsub_sent_kinds",
-            "What messages for others were about.",
+            "Messages sent, by kind.",
             "kind",
             counts.sent_kinds,
         )
         yield _labelled(
             "libp2p_pubsub_rpc_drop",
-            "Messages that were to be sent and were not.",
+            "Messages dropped before they were sent.",
             "reason",
             {
                 "full": counts.dropped_full,
@@ -132,14 +132,14 @@ class NodeMetrics(Collector):
         }
         yield _labelled(
             "libp2p_pubsub_reject_reason",
-            "What peers have sent and was refused.",
+            "Messages of peers that this node refused.",
             "reason",
             {**reasons, **self._engine.tally.refused},
         )
         failures = self._engine.failures
         yield _labelled(
             "smartpubsub_failures",
-            "What was dropped because handling it raised an exception.",
+            "Inputs dropped because handling them raised an exception.",
             "reason",
             failures.dropped,
         )
@@ -155,7 +155,7 @@ class NodeMetrics(Collector):
         )
         yield GaugeMetricFamily(
             "smartpubsub_convicted_peers",
-            "Peers that have signed what proves a lie.",
+            "Peers that have signed contradicting statements.",
             len(self._engine.convicted()),
         )
         yield GaugeMetricFamily(
@@ -169,76 +169,76 @@ class NodeMetrics(Collector):
             counts.refused_banned,
         )
         yield CounterMetricFamily(
-            "smartpubsub_delayed", "Messages that came too fast and had to wait.", counts.delayed
+            "smartpubsub_delayed", "Messages delayed by a rate limit.", counts.delayed
         )
         yield CounterMetricFamily(
             "smartpubsub_delayed_expensive",
-            "Messages of peers that cost more than their share of the processor and had to wait.",
+            "Messages delayed because their peer had used its share of the processor.",
             counts.delayed_expensive,
         )
         yield GaugeMetricFamily(
             "smartpubsub_unfinished_bytes",
-            "Bytes of messages that have not arrived as a whole.",
+            "Bytes of incomplete messages.",
             self._engine.host.unfinished_bytes,
         )
         ledger = list(core.kademlia.ledger)
         yield _labelled(
             "smartpubsub_ledger_refused",
-            "What was not kept for peers because it exceeds a limit.",
+            "Entries of peers refused because of a limit.",
             "account",
             {account.name: account.refused for account in ledger},
         )
         yield _labelled(
             "smartpubsub_ledger_evicted",
-            "What was kept for peers and has made room for others.",
+            "Entries of peers evicted in favour of others.",
             "account",
             {account.name: account.evicted for account in ledger},
         )
         yield _labelled(
             "smartpubsub_ledger_size",
-            "What is kept for peers.",
+            "Entries kept for peers.",
             "account",
             {account.name: account.size for account in ledger},
             GaugeMetricFamily,
         )
         yield _labelled(
             "smartpubsub_ledger_size_max",
-            "The limit of what is kept for peers.",
+            "The limit of entries kept for peers.",
             "account",
             {account.name: account.size_max for account in ledger},
             GaugeMetricFamily,
         )
         yield _labelled(
             "smartpubsub_too_fast",
-            "Of what came too fast, whether it had to wait or was refused.",
+            "Messages beyond the rate limit, delayed or refused, by kind.",
             "kind",
             counts.refused_kinds,
         )
         yield CounterMetricFamily(
-            "smartpubsub_unanswered", "Questions that streams ended over.", counts.unanswered
+            "smartpubsub_unanswered", "Questions whose stream ended first.", counts.unanswered
         )
 
     def _events(self) -> Iterator[Metric]:
-        counts, told = self._engine.host.counts, self._engine.told
+        counts, items = self._engine.host.counts, self._engine.item_counts
         yield CounterMetricFamily(
             "libp2p_pubsub_messages_published",
-            "Events of this node that the network has taken.",
-            told["Published"],
+            "Events of this node that the network has acknowledged.",
+            items["Published"],
         )
         yield CounterMetricFamily(
             "libp2p_pubsub_received_messages",
-            "Copies of events that came for subscribers here or below.",
+            "Copies of events received for subscribers here or further down the tree.",
             sum(counts.received_kinds[kind] for kind in self._event_kinds),
         )
         yield CounterMetricFamily(
             "smartpubsub_events_delivered",
-            "Events that were handed to subscriptions of this node.",
-            told["Delivery"],
+            "Events delivered to subscriptions of this node.",
+            items["Delivery"],
         )
         yield CounterMetricFamily(
             "smartpubsub_events_refused",
             "Events of this node that the network has refused.",
-            told["Refused"],
+            items["Refused"],
         )
         yield CounterMetricFamily(
             "smartpubsub_events_dropped",
@@ -275,14 +275,14 @@ class NodeMetrics(Collector):
         bounds = [*engine.tally.bounds, waiting]
         yield _labelled(
             "smartpubsub_held",
-            "How much is kept of what has limits.",
+            "Entries of each limited collection.",
             "what",
             {bound.what: bound.held for bound in bounds},
             GaugeMetricFamily,
         )
         yield _labelled(
             "smartpubsub_held_max",
-            "The most that is kept of it.",
+            "The limit of each collection.",
             "what",
             {bound.what: bound.held_max for bound in bounds},
             GaugeMetricFamily,
@@ -292,7 +292,7 @@ class NodeMetrics(Collector):
         )
         yield GaugeMetricFamily(
             "smartpubsub_stored_bytes_max",
-            "The most that is stored.",
+            "The limit of bytes in the storage.",
             engine.config.stored_bytes_max,
         )
         yield CounterMetricFamily(

@@ -32,7 +32,7 @@ class MetricsError(NodeError):
 
 
 class MetricsServer:
-    """One request for each connection, one answer, and the end."""
+    """Answers one request on each connection, and closes it."""
 
     def __init__(self, text: Callable[[], bytes]) -> None:
         self._text = text
@@ -41,7 +41,7 @@ class MetricsServer:
     async def serve(
         self, at: Endpoint, *, task_status: TaskStatus[Endpoint] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Serve until this is cancelled; tells where, since port 0 stands for any that is free."""
+        """Serve until cancelled; report the address, because port 0 stands for any free port."""
         try:
             listeners = await trio.open_tcp_listeners(at.port, host=at.host)
         except OSError as error:
@@ -60,7 +60,7 @@ class MetricsServer:
                 async with stream:
                     await self._answer(stream)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # The client has gone.
+            pass  # The client has disconnected.
         finally:
             self._client_count -= 1
 

@@ -1,4 +1,4 @@
-"""Many blocks in one: their number and their lengths, each in four bytes, and then the blocks."""
+"""A page: the number of its blocks and their lengths, each in four bytes, and then the blocks."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 NUMBER = ">u4"
-"""Numbers are big-endian; how numpy calls that."""
+"""Big-endian numbers, in numpy's notation."""
 NUMBER_BYTES = 4
 
 
 def joined(blocks: Sequence[bytes]) -> bytes:
-    """Write blocks after each other."""
+    """Write blocks as a page."""
     numbers = struct.pack(f">{len(blocks) + 1}I", len(blocks), *map(len, blocks))
     return b"".join((numbers, *blocks))
 
 
 def split(content: bytes) -> list[bytes]:
-    """Read the blocks.
+    """Read the blocks of a page.
 
     >>> split(joined([b"a", b"", b"bc"]))
     [b'a', b'', b'bc']

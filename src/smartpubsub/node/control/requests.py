@@ -1,4 +1,4 @@
-"""Requests on the control socket, and how they are read."""
+"""The requests of the control socket: their fields, and how to parse them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RequestError(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """A request with checked fields, and defaults for those left out."""
+    """A request with checked fields, and with defaults for omitted ones."""
 
     id: RequestId
     do: str
@@ -84,9 +84,9 @@ def _is_id(value: object) -> bool:
 @dataclass(frozen=True)
 class _Field:
     read: Callable[[Any], object]
-    """A ValueError says what is wrong."""
+    """Converts the value; a ValueError says what is wrong."""
     default: object = ...
-    """The value if the field is left out; without one the field is required."""
+    """The value of an omitted field; without one, the field is required."""
 
 
 def _fields_of(content: dict[str, Any], allowed: dict[str, _Field]) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _event_id(value: object) -> str:
 
 def _facts(value: object) -> EventFacts:
     if not isinstance(value, dict):
-        raise ValueError("what another node remembers of an event is an object")
+        raise ValueError("the facts that another node remembers of an event are an object")
     return EventFacts.read(value)
 
 
@@ -247,13 +247,13 @@ _READING = {
 """How events are sent.
 
 With "proof" each has its signature, or the whole block. With "window" the node sends so many
-events, and one more for each that the client asks for by "more".
+events, and then as many as the client requests by "more".
 """
 
 _PAST = {"since": _Field(_text, None), "last": _Field(_count, None)}
 
 _PAGE = {"raw": _Field(_switch, False)}
-"""Whether a page may come as bytes after the line."""
+"""Whether the page may follow the line as bytes."""
 
 _JOURNAL = {"subscription": _Field(_count), "epoch": _Field(_text)}
 
@@ -264,7 +264,7 @@ _TOPIC_RULES = {
     "linking": _Field(_text, None),
     "subtopics": _Field(_links, {}),
 }
-"""The rules of a topic; those left out have their default, or do not change."""
+"""The rules of a topic; an omitted rule has its default, or does not change."""
 
 _FIELDS: dict[str, dict[str, _Field]] = {
     "info": {},

@@ -22,27 +22,27 @@ The answer has "ok" or "error". The error of a publish has "event" with the even
 "state"; the id is null if there is no event. After the answer to "subscribe", "group-join",
 "topic-subscribe" and "topic-history" come lines with "event", and after that to "topic-export"
 lines with "block"; then one with "end" when no more will come. A subscribe with "since" (an event's
-id, or a time) or "last" (a number) begins with history: "history" in the answer tells how many
-events that is, since when any are kept, and whether none is known to be missing. "gaps" in the
-answer to a topic request lists the history that could not be had; null if nothing is missing.
+id, or a time) or "last" (a number) begins with history: "history" in the answer has the number of
+these events, the time since which replicas keep events, and whether none is known to be missing.
+"gaps" in the answer to a topic request lists missing history; null if none is missing.
 
 The answers to "topic-range", "past-events" and "journal-read" have a page of blocks, as
 node/control/pages.py writes it, in base 64 as "page". With "raw" in the request, the line has
-"bytes" beside "ok", and so many bytes follow the line: the page itself. The HTTP gateway carries
-lines only, and always has "page".
+"bytes" beside "ok", and the page follows the line as so many bytes. The HTTP gateway carries lines
+only, and always has "page".
 
 A subscription ends with its connection, unless it has "keep". The events of a kept subscription
 wait on disk for the next one with "keep" and the same predicate or topic. The client acknowledges
 them with "take", which also acknowledges all events before; events that it has not acknowledged
-come again. "is_kept" in the answer says whether that is needed.
+come again. "is_kept" in the answer says whether the client has to acknowledge.
 
 A "group-create" with "asks" stays open: lines with "asked" are requests to join, each with a
 "number", and {"do": "answer", "of": the id of the request, "number": 3, "reply": ""} decides; a
 text that is not empty is the reason for a refusal. When the connection ends, the node refuses new
 members.
 
-With "window", events come only as far as the client asks for them: after so many, one more for each
-that {"do": "more", "of": the id of the request, "count": 10} adds; this has no answer.
+With "window", the node sends so many events and then waits: each {"do": "more", "of": the id of the
+request, "count": 10} allows more events, and has no answer.
 
 The node waits for no client. If a client does not read, its events wait on disk if the subscription
 has "keep" or the "overflow" policy "block". Otherwise the node drops the oldest: "dropped" in a
@@ -99,7 +99,7 @@ class Control:
         self._client_count = 0
 
     async def serve(self, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until this is cancelled."""
+        """Serve until cancelled."""
         folder = self._node.config.data
         listener = control_socket.listening(folder)
         try:
@@ -111,7 +111,7 @@ class Control:
             control_socket.remove(folder)
 
     async def serve_one(self, stream: trio.abc.Stream) -> None:
-        """Serve a client that no limit of clients applies to, over a stream of lines alone."""
+        """Serve a client without the limit of clients, over a stream that carries lines only."""
         await _Client(self._node, stream, has_lines_only=True).serve()
 
     async def _welcome(self, stream: trio.SocketStream) -> None:
@@ -137,7 +137,7 @@ class _Client:
     _one_at_a_time: trio.Lock = field(default_factory=trio.Lock)
     _request_count: int = 0
     _windows: dict[RequestId, _Window] = field(default_factory=dict)
-    """What clients are ready to receive, by request."""
+    """How many events the client is ready to receive, by request."""
     _scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     _actions: dict[str, Callable[[Request], Awaitable[None]]] = field(init=False)
 
@@ -235,7 +235,7 @@ class _Client:
             await self._say(request.id, event=about, **error_document(error))
         except SmartPubSubError as error:
             await self._say(request.id, **error_document(error))
-        except Exception as error:  # A client must not end the node for all others.
+        except Exception as error:  # A request must not end the node for all other clients.
             _log.exception("a request failed", extra={"fields": {"do": request.do}})
             problem = f"the node failed to do this: {type(error).__name__}; its log says where"
             await self._say(request.id, error=problem)

@@ -1,4 +1,4 @@
-"""The control socket of a node, a Unix socket in the data folder that only its user can open.
+"""The control socket of a node: a Unix socket in the data folder, which only its user can open.
 
 Paths of Unix sockets are limited to about a hundred bytes. If the data folder's path is too long,
 the socket is in a temporary folder, and a symbolic link in the data folder points to it.
@@ -44,7 +44,7 @@ def listening(folder: Path) -> socket.socket:
 
 
 def remove(folder: Path) -> None:
-    """Remove the socket, and all that was made for it."""
+    """Remove the socket, and its temporary folder and link if it has them."""
     with suppress(OSError):
         path = socket_in(folder)
         if (folder / SOCKET).is_symlink():
@@ -69,7 +69,7 @@ def _bound(path: Path) -> socket.socket:
 
 
 def _short_folder() -> str:
-    """A new folder that only its user can open."""
+    """Make a folder with a short path that only this user can open."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     is_usable = Path(runtime).is_absolute() and os.access(runtime, os.W_OK | os.X_OK)
     return tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=runtime if is_usable else None)

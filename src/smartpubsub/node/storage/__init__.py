@@ -1,1 +1,1 @@
-"""The data folder of a node, and the values that it keeps there through crashes."""
+"""The data folder of a node, and its crash-safe storage."""

@@ -65,7 +65,7 @@ class FolderLock:
             raise _unusable(folder, error) from None
         with suppress(
             OSError
-        ):  # The process id only helps people, and a full disk has no room for it.
+        ):  # The process id only helps readers of the file; a full disk has no room for it.
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
 

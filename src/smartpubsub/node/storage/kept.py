@@ -44,9 +44,9 @@ _NUMBER = struct.Struct(">Q")
 _ENTRY = struct.Struct(">QI")
 """When the event was stored, in microseconds, and its hops."""
 _TAKEN_HOPS = (1 << 32) - 1
-"""In place of the hops of an acknowledged event, of which only the id is left."""
+"""In place of the hops: the event is acknowledged, and only its id is stored."""
 _HEAD = struct.Struct(">?QQ")
-"""Whether the queue outlives its reader, all events dropped, and those not yet reported."""
+"""Whether the queue outlives its reader; the numbers of events dropped and not yet reported."""
 _JOURNAL = struct.Struct(">8sQ")
 """After the head of a journal: its epoch, and the sequence number of the next event."""
 EPOCH_BYTES = 8
@@ -57,7 +57,7 @@ Change: TypeAlias = tuple[bytes, bytes | None]
 
 @dataclass(frozen=True, kw_only=True)
 class KeptLimits:
-    """Retention. The oldest events are dropped first."""
+    """Retention; a queue drops its oldest events first."""
 
     event_count_max: int
     """Of one queue."""
@@ -105,19 +105,19 @@ class KeptQueue:
     """Whether the queue outlives its reader."""
     _totals: KeptTotals
     dropped: int = 0
-    """Events that limits have dropped before the reader took them."""
+    """The number of events dropped before the reader took them."""
     _gap: int = 0
-    """Those of them that no acknowledged event has reported."""
+    """Dropped events that no acknowledged event has reported."""
     _reported: int = 0
-    """Those of the gap that an event which is not acknowledged has reported."""
+    """Dropped events of the gap that only an unacknowledged event has reported."""
     _entries: dict[int, Waiting] = field(default_factory=dict)
     """By sequence number; the numbers have no gaps."""
     _sequences: dict[str, int] = field(default_factory=dict)
     _aside: list[Waiting] = field(default_factory=list)
-    """What waited when the reader asked for history; it follows the history."""
+    """The events that waited when the reader requested history; they follow it."""
     _next: int = 0
     _shown: int = -1
-    """The last event that is on disk, and that the reader may have."""
+    """The last event on disk, up to which the reader may read."""
     _given: int = -1
     """The last event that the reader has."""
     _seen: OrderedDict[str, None] | None = None
@@ -149,12 +149,12 @@ class KeptQueue:
     # --- events that come ---
 
     def share(self) -> None:
-        """Take each event once although it comes by two protocols."""
+        """Queue each event once although it comes by two protocols."""
         if self._seen is None:
             self._seen = OrderedDict.fromkeys(self._sequences)
 
     def append(self, delivery: Delivery, now: int, limits: KeptLimits) -> list[Change]:
-        """Queue an event, unless it is queued; the changes to store."""
+        """Queue an event, unless it is queued; return the changes to store."""
         id = str(delivery.event.id)
         is_repeated = id in self._taken and not self._has_history
         if id in self._sequences or is_repeated or self._is_seen(id):
@@ -184,7 +184,7 @@ class KeptQueue:
         return is_seen
 
     def show(self, id: str) -> None:
-        """Let the reader have events up to this one: they are on disk."""
+        """Let the reader have the events up to this one, which are on disk."""
         self._shown = max(self._shown, self._sequences.get(id, -1))
 
     def show_all(self) -> None:
@@ -197,14 +197,14 @@ class KeptQueue:
         return self._has_history
 
     def begin_history(self) -> None:
-        """Put what waits aside: history comes first."""
+        """Put waiting events aside: history comes first."""
         self._has_history = True
         self._aside = list(self._entries.values())
         for entry in self._aside:
             del self._sequences[entry.id]
 
     def end_history(self) -> list[Change]:
-        """Have what was put aside follow the history, each event once."""
+        """Queue the events put aside after the history, each event once."""
         aside, self._aside, self._has_history = self._aside, [], False
         changes: list[Change] = []
         for entry in aside:
@@ -265,7 +265,7 @@ class KeptQueue:
     # --- the reader ---
 
     def begin(self) -> None:
-        """Give a new reader everything that was not acknowledged."""
+        """Let a new reader begin with the first unacknowledged event."""
         self._given = self._next - len(self._entries) - 1
         self._reported = 0
 
@@ -286,7 +286,7 @@ class KeptQueue:
     def take(self, id: str, now: int) -> list[Change]:
         """Remove an event that the reader has dealt with, and all before it."""
         last = self._sequences.get(id)
-        return [] if last is None else self.take_to(last, now)  # None: a limit has dropped it.
+        return [] if last is None else self.take_to(last, now)  # None: a limit dropped it.
 
     def take_to(self, last: int, now: int) -> list[Change]:
         """Remove the events up to a sequence number."""
@@ -338,7 +338,7 @@ class KeptQueue:
 
     @property
     def head(self) -> Change:
-        """What is stored of the queue itself."""
+        """The stored head of the queue."""
         value = _HEAD.pack(self.is_kept, self.dropped, self._gap)
         if self.epoch:
             value += _JOURNAL.pack(self.epoch, self._next)
@@ -440,7 +440,7 @@ class KeptQueues:
 
 
 def head_of(number: int) -> Change:
-    """What is stored of a new queue that outlives its reader."""
+    """The stored head of a new queue that outlives its reader."""
     return KeptQueue(number, True, KeptTotals()).head
 
 

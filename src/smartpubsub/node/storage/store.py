@@ -118,7 +118,7 @@ class SqliteStorage:
                 self._limit("a storage", stored, self.limits.stored_bytes_max)
             database.execute("COMMIT")
         except BaseException:
-            if database.in_transaction:  # Some errors of SQLite end the transaction.
+            if database.in_transaction:  # Some errors have ended the transaction already.
                 database.execute("ROLLBACK")
             raise
         return stored
@@ -127,7 +127,7 @@ class SqliteStorage:
         """Store rows; return the bytes of those that they replace."""
         values = [value for row in rows for value in row]
         places = _repeated("(?,?,?)", rows)
-        try:  # Most keys are new, and to look for them first would take a tenth longer.
+        try:  # Most keys are new, and a lookup before each insert would take a tenth longer.
             self._database.execute(f"INSERT INTO entries VALUES {places}", values)
         except sqlite3.IntegrityError:
             replaced = self._bytes_at([key for key, _, _ in rows])
@@ -162,7 +162,7 @@ class SqliteStorage:
 
 
 def _few(items: list[T]) -> Iterator[list[T]]:
-    """Items in lists of a few lengths, because SQLite compiles each different statement."""
+    """Split items into lists of few lengths, because SQLite compiles each different statement."""
     first, length = 0, _ROWS_AT_ONCE
     while first < len(items):
         while length > len(items) - first:
@@ -172,7 +172,7 @@ def _few(items: list[T]) -> Iterator[list[T]]:
 
 
 def _repeated(place: str, items: Sized) -> str:
-    """Places for values in a statement."""
+    """The placeholders for items in a statement."""
     return ",".join([place] * len(items))
 
 

@@ -99,7 +99,7 @@ def _number_publications(database: sqlite3.Connection) -> None:
 
 
 def _mark_together(_: sqlite3.Connection) -> None:
-    """Version 4 has one entry for the marks of many completed events; marks of one are read too."""
+    """Version 4 has one entry for the marks of many completed events; it reads single ones too."""
 
 
 def _share_signatures(_: sqlite3.Connection) -> None:
@@ -191,7 +191,7 @@ def _create(path: Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-# --- a file that is there ---
+# --- an existing file ---
 
 
 def _check(path: Path) -> None:

@@ -19,8 +19,8 @@ _HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")
 class AddressBook:
     """The addresses of the latest peers.
 
-    Addresses that a peer tells of itself come before those that other peers tell, which do not
-    replace them.
+    Addresses that a peer states itself come before those that other peers state, and are not
+    replaced by them.
     """
 
     def __init__(self, peer_count_max: int, address_count_max: int, address_bytes_max: int) -> None:
@@ -35,7 +35,7 @@ class AddressBook:
         return len(self._own) + len(self._hearsay)
 
     def hear(self, peer: Peer, addresses: Sequence[bytes]) -> None:
-        """Record addresses that another peer has told; the latest come first."""
+        """Record addresses that another peer states; the latest come first."""
         if not addresses:
             return
         usable = self._usable(addresses)
@@ -45,7 +45,7 @@ class AddressBook:
             self._keep(self._hearsay, peer, usable)
 
     def learn(self, peer: Peer, addresses: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Record addresses that a peer has told of itself; return the usable ones."""
+        """Record addresses that a peer states itself; return the usable ones."""
         usable = self._usable(addresses)[: self._address_count_max]
         if usable:
             self._keep(self._own, peer, usable)
@@ -82,7 +82,7 @@ class AddressBook:
 
 @lru_cache(maxsize=1 << 12)
 def transport_address(address: bytes) -> bytes | None:
-    """An address of TCP without the peer id that may be at its end; None if it is no such.
+    """A TCP address without the peer id at its end, if any; None if it is no TCP address.
 
     >>> transport_address(Multiaddr("/ip4/10.0.0.1/tcp/4001").to_bytes()).hex()
     '040a000001060fa1'
@@ -92,7 +92,7 @@ def transport_address(address: bytes) -> bytes | None:
         names = [protocol.name for protocol in parsed.protocols()]
         host = parsed.value_for_protocol(names[0]) if names else None
         str(parsed)  # The last part of an address is not checked before it is used.
-    except Exception:  # The library lets errors of all that it uses pass.
+    except Exception:  # The library passes on errors of everything that it uses.
         return None
     if names[:2] not in [[host_kind, "tcp"] for host_kind in _HOSTS] or host in _UNSPECIFIED:
         return None

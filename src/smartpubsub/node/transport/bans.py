@@ -1,4 +1,4 @@
-"""Peers that the host has no connections with for a time."""
+"""Peers with which the host keeps no connections for a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from smartpubsub.seam import Peer
 
 
 class Bans:
-    """The peers whose messages have made the core fail, and until when each is banned.
+    """The peers whose messages have made the core fail, with the end of each ban.
 
     Times are in seconds. Beyond `count_max` peers, the ban that began first ends.
     """

@@ -53,7 +53,7 @@ OnConnection: TypeAlias = Callable[[Peer, bool], None]
 """Called when the first connection to a peer opens, and when the last one closes."""
 
 OnFailure: TypeAlias = Callable[[Peer, Exception], None]
-"""Called if reading what a peer sends has raised an exception; it may raise that again."""
+"""Called if reading from a peer has raised an exception, which it may raise again."""
 
 
 class ListenError(SmartPubSubError):
@@ -82,10 +82,10 @@ class Connections:
         self._on_failure = on_failure or raise_again
         self._bans = bans or Bans(settings.ban_s, settings.peer_count_max)
         self._keys = create_new_key_pair(identity.seed)
-        self._told: dict[Peer, None] = {}
+        self._reported: dict[Peer, None] = {}
         """The peers reported as connected."""
         self._swarm = make_swarm(ID(identity.peer), self._keys, settings, self._counts, make_tcp)
-        self._swarm.register_notifee(_Notifee(self._on_made, self._on_gone))
+        self._swarm.register_notifee(_Notifee(self._on_opened, self._on_closed))
         self._swarm.set_stream_handler(self._on_stream)
         self._select = Multiselect()
         self._select_client = QuickClient()
@@ -171,7 +171,7 @@ class Connections:
         return [c for c in self._swarm.get_connections(ID(peer)) if not c.is_closed]
 
     def prefix_of(self, peer: Peer) -> str:
-        """The address prefix of a peer, as the connection shows it; empty if it counts as none."""
+        """The address prefix of a peer's connection; empty if no limit applies to it."""
         for connection in self._open_to(peer):
             muxed: Any = connection.muxed_conn
             host, _ = muxed.get_remote_address() or ("", 0)
@@ -198,7 +198,7 @@ class Connections:
         await self._swarm.dial_addr(places[-1], ID(peer))
 
     async def problem_at(self, address: bytes) -> str:
-        """Why no connection to an address can be opened; empty if one can."""
+        """Why no connection to an address can be opened; empty if it can."""
         place = Multiaddr(address)
         try:
             with trio.fail_after(self._settings.dial_s):
@@ -214,7 +214,7 @@ class Connections:
         return ""
 
     async def is_refused(self, address: bytes) -> bool:
-        """Whether the machine at an address refuses connections; one that is taken is closed."""
+        """Whether the machine at an address refuses connections; closes one that it accepts."""
         place = Multiaddr(address)
         try:
             host, port = _host_of(place), int(place.value_for_protocol("tcp"))
@@ -255,7 +255,7 @@ class Connections:
 
     @property
     def protocols(self) -> list[str]:
-        """The ids of the protocols that are served."""
+        """The ids of the protocols that this node serves."""
         return [str(protocol) for protocol in self._select.get_protocols() if protocol]
 
     async def ask_identity(self, peer: Peer) -> identify.Identified:
@@ -266,21 +266,21 @@ class Connections:
         finally:
             await end(stream, self._settings.close_s, politely=True)
 
-    # --- what happens ---
+    # --- callbacks of libp2p ---
 
-    def _on_made(self, peer: Peer) -> None:
-        if peer not in self._told:
-            self._told[peer] = None
+    def _on_opened(self, peer: Peer) -> None:
+        if peer not in self._reported:
+            self._reported[peer] = None
             self._on_connection(peer, True)
 
-    def _on_gone(self, peer: Peer) -> None:
-        """It may be one of several, or one that was refused before it was reported."""
-        if peer in self._told and peer not in self:
-            del self._told[peer]
+    def _on_closed(self, peer: Peer) -> None:
+        """Report the end of a peer's last connection, unless its begin was never reported."""
+        if peer in self._reported and peer not in self:
+            del self._reported[peer]
             self._on_connection(peer, False)
 
     async def _on_stream(self, stream: INetStream) -> None:
-        """An exception here would end the swarm, and a peer may have caused it."""
+        """Serve a stream; an exception here would end the swarm, and a peer may have caused it."""
         connection: Any = stream
         if self._bans.is_banned(peer_of(stream), trio.current_time()):
             self._counts.refused_banned += 1
@@ -310,7 +310,7 @@ class Connections:
         except UnicodeDecodeError:
             handle = None
         if handle is None:
-            raise StreamRefusedError("the other end wants to speak no protocol")
+            raise StreamRefusedError("the peer proposes no protocol")
         return handle
 
     async def _say_who_this_is(self, _: Peer, stream: Stream) -> None:
@@ -323,14 +323,14 @@ class _Notifee(INotifee):
     """Reports connections that open and close."""
 
     def __init__(self, on_made: Callable[[Peer], None], on_gone: Callable[[Peer], None]) -> None:
-        self._on_made = on_made
-        self._on_gone = on_gone
+        self._on_opened = on_made
+        self._on_closed = on_gone
 
     async def connected(self, network: INetwork, conn: INetConn) -> None:  # noqa: ARG002
-        self._on_made(conn.muxed_conn.peer_id.to_bytes())
+        self._on_opened(conn.muxed_conn.peer_id.to_bytes())
 
     async def disconnected(self, network: INetwork, conn: INetConn) -> None:  # noqa: ARG002
-        self._on_gone(conn.muxed_conn.peer_id.to_bytes())
+        self._on_closed(conn.muxed_conn.peer_id.to_bytes())
 
     async def opened_stream(self, network: INetwork, stream: INetStream) -> None:
         pass
@@ -350,9 +350,9 @@ def _host_of(address: Multiaddr) -> str:
 
 
 async def resolved(address: Multiaddr) -> list[Multiaddr]:
-    """Addresses of IP for one with a name, which the system looks up, also in its hosts file.
+    """The IP addresses of an address with a host name, by the system's resolver.
 
-    libp2p asks name servers alone, which do not know the names of containers.
+    libp2p asks name servers only, which know neither the hosts file nor the names of containers.
     """
     kind = address.protocols()[0].name
     if not kind.startswith("dns"):
@@ -370,7 +370,7 @@ async def resolved(address: Multiaddr) -> list[Multiaddr]:
 
 
 def _reason(error: BaseException) -> str:
-    """The text of the system's error, which trio may have put in a group or a cause."""
+    """The text of the system's error, which trio may have wrapped in a group or a cause."""
     inner: BaseException | None = error
     while inner is not None and getattr(inner, "strerror", None) is None:
         inner = inner.exceptions[0] if isinstance(inner, BaseExceptionGroup) else inner.__cause__
@@ -378,7 +378,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _is_refusal(error: BaseException | None) -> bool:
-    """Whether a dial failed since nothing listens there; libp2p wraps the error of the system."""
+    """Whether a dial failed because no process listens there; libp2p wraps the system's error."""
     while error is not None:
         if isinstance(error, ConnectionRefusedError):
             return True
@@ -389,7 +389,7 @@ def _is_refusal(error: BaseException | None) -> bool:
 
 
 def raise_again(_: Peer, error: Exception) -> None:
-    """Let a failure end the host, as tests want it."""
+    """Raise an error again, so that it ends the host; for tests."""
     raise error
 
 

@@ -27,7 +27,7 @@ def contact_of(text: str) -> Contact:
         is_address = text.startswith("/")
         contact = contact_at(text) if is_address else Contact.of(base58.b58decode(text))
         if public_key_in(contact.peer) is None:
-            raise ValueError("nothing that this peer signs can be verified")
+            raise ValueError("the peer id contains no Ed25519 key to verify its signatures with")
     except (ValueError, MultiaddrError) as error:
         raise NodeError(
             f"{text!r} is neither a peer id nor an address that ends in one; take what"

@@ -1,6 +1,6 @@
-"""What follows from an exception of the core: the input is dropped, and the core is restarted.
+"""Recovery from an exception of the core: drop the input, and restart the core.
 
-A core that has raised an exception may be half changed, and then it may acknowledge what it has not
+A core that has raised an exception may be half changed, and could acknowledge what it has not
 stored. So the host restarts it from storage before it handles anything else. If the input was a
 message, its sender is banned.
 """
@@ -22,14 +22,14 @@ _log = logging.getLogger(__name__)
 PAUSE_S_FIRST = 0.1
 PAUSE_S_MAX = 10.0
 CALM_S = 60.0
-"""A core that has not failed for so long is restarted without a pause."""
+"""The host restarts a core that has not failed for so long without a pause."""
 
 
 class Failures(NamedTuple):
-    """What has failed since the start of a node, and what followed."""
+    """The failures since the start of a node."""
 
     dropped: dict[str, int]
-    """What was dropped because of an exception, by reason."""
+    """Inputs dropped because of an exception, by reason."""
     restarts: int
     """How often the core was restarted from storage."""
     banned: int
@@ -41,30 +41,30 @@ class Containment:
 
     def __init__(self, bans: Bans) -> None:
         self.failures: Counter[str] = Counter()
-        """What was dropped because of an exception: what it was, which exception, and where."""
+        """Inputs dropped because of an exception, by input, exception and place."""
         self.restarts = 0
         self.must_restart = False
         """Whether the core may be half changed."""
         self.pause_s = 0.0
         """For how long to pause before the restart.
 
-        What a peer has not caused may happen again at once, for ever.
+        An exception that no peer has caused may happen again at once, for ever.
         """
         self._bans = bans
         self._failed_at = -CALM_S
 
     def report(self, now: float) -> Failures:
-        """What has failed until now."""
+        """Report the failures until now."""
         return Failures(dict(self.failures), self.restarts, self._bans.count(now))
 
     def drop(self, what: str, error: Exception) -> None:
-        """Count what has failed and has not changed the core."""
+        """Count a failure that has not changed the core."""
         reason = f"{what}: {type(error).__name__} in {_place_of(error)}"
         self.failures[reason] += 1
         _log.error("%s; it is dropped", reason, exc_info=error)
 
     def drop_input(self, event: object, error: Exception, now: float) -> Peer | None:
-        """Count an input on which the core has failed; return the peer that is banned for it."""
+        """Count an input that made the core fail; ban and return its sender, if a peer sent it."""
         if not isinstance(event, Received | Asked | Answered):
             self._fail(type(event).__name__, error, now)
             return None
@@ -79,15 +79,15 @@ class Containment:
         _log.error("%s is banned: what it has sent raised an exception", peer_text(peer))
 
     def drop_commit(self, error: Exception, now: float) -> None:
-        """Count changes that storage has refused; the core does not know of that."""
+        """Count changes that the storage has refused, of which the core does not know."""
         self._fail("storing", error, now)
 
     def drop_release(self, error: Exception, now: float) -> None:
-        """Count messages of a turn that the core has failed to send."""
+        """Count a turn whose messages the core has failed to release."""
         self._fail("sending", error, now)
 
     def restarted(self) -> None:
-        """The core is new."""
+        """Record that the core was restarted."""
         self.must_restart = False
         self.restarts += 1
         _log.error("the core was restarted from storage, because it may have been half changed")

@@ -39,7 +39,7 @@ class Counts:
     delayed_expensive: int = 0
     """Received messages of peers that cost more than their share, which were delayed."""
     refused_unfinished: int = 0
-    """Received messages that took too long to arrive, or that there was no room for meanwhile."""
+    """Received messages that took too long to arrive, or found no room while incomplete."""
     refused_streams: int = 0
     """Streams beyond the limit of a peer."""
     refused_connections: int = 0

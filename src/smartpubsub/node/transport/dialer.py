@@ -50,7 +50,7 @@ class Dialer:
         except UnreachableError:
             if peer in self._connections:
                 raise
-        # The connection was dead without notice, so another one may work.
+        # The connection had died unnoticed, so a new one may work.
         await self.connect(peer)
         return await self._opened(peer, protocol)
 
@@ -126,15 +126,15 @@ class Dialer:
             except UnreachableError as error:
                 failures[address] = error
         if peer in self._connections:
-            return  # The peer has dialled this one meanwhile.
+            return  # The peer has dialled this node meanwhile.
         if not failures:
             raise UnreachableError("no address of the peer is known")
-        # A peer has left only if it is at none of its addresses.
+        # A peer has left only if no process listens at any of its addresses.
         errors = list(failures.values())
         others = [error for error in errors if not isinstance(error, ConnectionsRefusedError)]
         raise (others or errors)[-1]
 
     def _next_address(self, peer: Peer, tried: Container[bytes]) -> bytes | None:
-        """An address that was not tried; it may have become known since the last try."""
+        """An address not tried yet; it may have become known since the last try."""
         known = self._book.of(peer)[: self._settings.address_tries_max]
         return next((address for address in known if address not in tried), None)

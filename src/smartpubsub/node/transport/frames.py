@@ -23,11 +23,11 @@ class FrameTimeoutError(WireError):
 
 
 class UnfinishedFullError(WireError):
-    """A message for which there is no room until it is complete."""
+    """An incomplete message for which there is no room."""
 
 
 class Unfinished:
-    """The bytes of messages that have not arrived as a whole, over all streams."""
+    """The bytes of incomplete messages, over all streams."""
 
     def __init__(self, bytes_max: int, frame_s: float) -> None:
         self.frame_s = frame_s
@@ -87,9 +87,9 @@ class FrameReader:
         return frame
 
     def ready(self, count_max: int, bytes_max: int) -> list[bytes]:
-        """Further frames that are there as a whole, up to a number and a size of all together."""
+        """Further complete frames, up to a number and a total size."""
         frames: list[bytes] = []
-        with suppress(WireError):  # The next call of `next` raises it again.
+        with suppress(WireError):  # `next` raises the error again.
             while len(frames) < count_max and (end := self._end()) is not None:
                 bytes_max -= end - self._start
                 if bytes_max < 0:

@@ -73,14 +73,14 @@ _INCARNATION = b"host/incarnation"
 _INCARNATION_BYTES = 8
 _DRAIN_POLL_S = 0.01
 GATHER_COUNT_MIN = 4
-"""A host that had fewer events and calls at a time handles the next at once."""
+"""A host whose last turn had fewer events and calls handles the next one at once."""
 CALLS_PER_MEASUREMENT = 4
-"""To measure processor time takes a system call, so it is done once for so many calls."""
+"""Measuring processor time takes a system call, so the host does it once for so many calls."""
 FOLLOW_UP_FACTOR = 4
-"""What a core puts off and does in a peer's name has other nodes work too, whose answers come in
-their names; so it counts several times."""
+"""Deferred work in a peer's name also makes other nodes work, whose answers are charged to them;
+so the host charges it to the peer several times."""
 _ASK_BITS = 48
-"""The numbers of a core's requests are below this power of two; the core's own number is above."""
+"""A core's requests have numbers below this power of two; the bits above are the core's number."""
 
 
 class HostStoppedError(SmartPubSubError):
@@ -113,13 +113,13 @@ class _Request:
     commits_first: bool = False
     is_refused: bool = False
     is_acknowledged: bool = False
-    """Whether something else sets `done` unless the call fails."""
+    """Whether another component sets `done`, unless the call fails."""
 
     def effects(self, now: int) -> list[Effect]:
         """Call the core; an error goes to the caller, and has no effects."""
         try:
             self.result, effects = self.action(now)
-        except Exception as error:  # Any error is the caller's, and must not stop the node.
+        except Exception as error:  # Any error goes to the caller, and must not stop the node.
             self.error = error
             return []
         return effects
@@ -130,14 +130,14 @@ _Item: TypeAlias = Event | Several | _Request
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """What follows from some inputs: changes of the storage, and after those effects."""
+    """The results of some inputs: changes of the storage, and effects that follow them."""
 
     spent_s: float = 0.0
     """The processor time of the thread after the last input."""
     has_unmeasured_calls: bool = False
-    """Whether calls of the application have followed."""
+    """Whether calls of the application have followed that input."""
     ends_early: bool = False
-    """Whether the changes are to be stored before a further input is handled."""
+    """Whether the host has to store the changes before it handles another input."""
     changes: dict[bytes, bytes | None] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
     commits_first: bool = False
@@ -148,26 +148,27 @@ class _Work:
     """Whether later deliveries have to follow one that waits for the changes."""
 
     def measure(self, spent_s: float) -> None:
-        """Note the processor time of the thread."""
+        """Record the processor time of the thread."""
         self.spent_s, self.has_unmeasured_calls = spent_s, False
 
 
 Journal: TypeAlias = Callable[[object, int], Iterable[tuple[bytes, bytes | None]]]
-"""What the application stores of an item that the core delivers, at a time.
+"""Returns the changes that the application stores with an item that the core delivers at a time.
 
-It is stored in the same transaction as the core's own changes, before any effect is carried out.
+The host stores them in the same transaction as the core's own changes, before it carries out any
+effect.
 """
 
 MayPrecede: TypeAlias = Callable[[object], bool | None]
 """Whether an item for which the journal stores nothing may be delivered before the commit.
 
-If not, items that follow it wait too; those of which this is None wait alone.
+True lets it go first. With False, later items wait with it. With None, it alone waits.
 """
 
 OnRestart: TypeAlias = Callable[[int], list[Effect]]
-"""Calls the core, which has been restarted and has loaded what is stored, with what is not.
+"""Restores, in a core that was restarted from storage, what the core does not store.
 
-A host without this ends with the exceptions of its core, as experiments and tests want it.
+A host without this ends with an exception of its core, as experiments and tests require.
 """
 
 
@@ -266,12 +267,12 @@ class Host:
         self._lanes = Lanes(self._dialer, self._spawn, self._on_answer, settings, self.counts)
         self._encoded: tuple[object, bytes] = (None, b"")
         self._counted: tuple[object, Mapping[str, int]] = (None, {})
-        """The last message that was sent, and what it contains."""
+        """The last message that was sent, and its frame."""
         self._split: tuple[object, tuple[Any, Any]] = (None, (None, None))
         self._requests: list[_Request] = []
-        """The calls whose effects are not carried out yet."""
+        """Calls whose effects the host has not carried out yet."""
         self._late: dict[bytes, bytes | None] = {}
-        """Changes that may be stored with later ones."""
+        """Changes that may wait for a later transaction."""
         self._late_until = inf
         self._nursery: trio.Nursery | None = None
         self._may_go_on = trio.Event()
@@ -307,7 +308,7 @@ class Host:
                     nursery.cancel_scope.cancel()
         finally:
             self._nursery = None
-            with suppress(KeyError):  # It may have been cancelled before.
+            with suppress(KeyError):  # The host may have been cancelled before.
                 trio.lowlevel.remove_instrument(self._processor)
             self._stopped.set()
             self._refuse_requests()
@@ -405,7 +406,7 @@ class Host:
     # --- the core ---
 
     async def _start_core(self) -> None:
-        """Make the core, and have it load what is stored before it handles anything else."""
+        """Make the core, and have it load its stored state before it handles anything else."""
         self._timers.clear()
         self._core_number += 1
         self._core = core = self._make_core(self.own)
@@ -424,9 +425,9 @@ class Host:
         await self._finish(work)
 
     async def _restart_core(self) -> None:
-        """Replace a core that may be half changed; what waits for it is lost, except calls.
+        """Replace a core that may be half changed; inputs that wait for it are lost, except calls.
 
-        Peers learn of it as they do when a process is restarted: their connections end.
+        Peers notice it as they notice a restarted process: their connections end.
         """
         await trio.sleep(self.containment.pause_s)
         with trio.move_on_after(self.settings.close_s):
@@ -455,7 +456,7 @@ class Host:
             self._requests.clear()
             if trio.current_time() >= self._late_until:
                 await self._commit({})
-            # A host that had much to do, and is not behind, has more together after the same time.
+            # A busy host that is not behind waits a moment, and handles more events together.
             took_s = trio.current_time() - began_at
             is_busy = handled >= GATHER_COUNT_MIN and not has_backlog
             gather_s = min(took_s, self.settings.gather_s_max) if is_busy else 0.0
@@ -463,7 +464,7 @@ class Host:
                 await self._restart_core()
 
     def _handle_turn(self, work: _Work) -> int:
-        """Handle what has come, up to a limit of time and number; return the number."""
+        """Handle waiting inputs, up to a limit of time and number; return their number."""
         settings, began_s = self.settings, work.spent_s
         handled = 0
         if self._gathering is not None:
@@ -485,13 +486,13 @@ class Host:
         return handled
 
     async def _finish(self, work: _Work) -> None:
-        """Store what has changed, then carry out the effects, except for what may go before."""
+        """Store the changes, then carry out the effects; those that may go first do."""
         if not work.commits_first:
             self._perform(work.early)
         if work.changes:
             if not work.commits_first:
                 work.effects = [late for e in work.effects if (late := self._late_part(e))]
-            # What goes first is written first: the thread would compete for the interpreter.
+            # Writes what goes first: the storing thread would compete for the interpreter.
             await trio.lowlevel.checkpoint()
             if not await self._commit(work.changes):
                 return
@@ -500,7 +501,7 @@ class Host:
         self._perform(work.effects)
 
     async def _commit(self, changes: dict[bytes, bytes | None]) -> bool:
-        """Store changes, and with them those that have been late; whether there was room."""
+        """Store changes, together with those that have waited; return whether there was room."""
         self.counts.commits += 1
         try:
             await self._storing.call(self._storage.apply, self._with_late(changes))
@@ -518,7 +519,7 @@ class Host:
         return list((late | changes).items())
 
     def _store_late(self) -> None:
-        """Store what has been late, unless there is no room: a crash could undo it too."""
+        """Store the changes that have waited; without room they are lost, as in a crash."""
         with suppress(StorageLimitError):
             self._storage.apply(self._with_late({}))
 
@@ -526,11 +527,11 @@ class Host:
         for effect in effects:
             try:
                 self._carry_out[type(effect)](effect)
-            except Exception as error:  # A message that cannot be encoded, for one.
+            except Exception as error:  # For example, a message that cannot be encoded.
                 self._on_failure(type(effect).__name__, error)
 
     def _late_part(self, effect: Effect) -> Effect | None:
-        """Send at once what may go before the changes are stored; return the rest."""
+        """Send at once the part of an effect that may precede the commit; return the rest."""
         if type(effect) is not Send:
             return effect
         split = self._codecs[type(effect.message)].at_once
@@ -575,13 +576,13 @@ class Host:
                 break
             try:
                 self._note(self._core.handle(event, now), work, now)
-            except Exception as error:  # Whatever a peer has caused, the node goes on.
+            except Exception as error:  # No input of a peer may end the node.
                 if self._on_restart is None:
                     raise
                 banned = self.containment.drop_input(event, error, trio.current_time())
                 if banned is not None:
                     self._spawn(self.connections.close, banned)
-        spent_s = self._processor.now()  # A system call, so it is made once for each input.
+        spent_s = self._processor.now()  # A system call: once for each input.
         peer, cost_s = getattr(item, "peer", OWN), spent_s - work.spent_s
         if isinstance(item, TimerFired) and peer:
             cost_s *= FOLLOW_UP_FACTOR
@@ -592,7 +593,7 @@ class Host:
         work.measure(spent_s)
 
     def _delay_us_of(self, peer: Peer) -> int:
-        """How long the timers of a peer wait, because it costs too much while others wait."""
+        """How long a peer's timers wait, because the peer has used its share while others wait."""
         if not self._inbox.delays_others:
             return 0
         delay_s = self._shares.delay_s(peer, self._processor.now())
@@ -609,7 +610,7 @@ class Host:
             self.containment.drop_release(error, trio.current_time())
 
     def _note(self, effects: Iterable[Effect], work: _Work, now: int) -> None:
-        """Do what must be done at once, and note the rest for after the commit."""
+        """Carry out the effects that cannot wait, and collect the others until after the commit."""
         for effect in effects:
             if isinstance(effect, Store):
                 key, value, may_be_late = effect
@@ -632,7 +633,7 @@ class Host:
                     work.effects.append(effect)
 
     def _delivers_early(self, item: object, work: _Work, now: int) -> bool:
-        """Store what the application stores of an item; whether to deliver it before the commit."""
+        """Add the application's changes for an item; return whether it may precede the commit."""
         changes = list(self._journal(item, now))
         if changes:
             work.changes.update(changes)
@@ -693,12 +694,12 @@ class Host:
         with suppress(UnreachableError):
             await self._dialer.connect(peer)
 
-    # --- what comes back ---
+    # --- answers and the end ---
 
     def _on_answer(self, peer: Peer, codec: Codec, number: int, frame: bytes) -> None:
         core_number, number = divmod(number, 1 << _ASK_BITS)
         if core_number != self._core_number:
-            return  # The core that has asked is gone.
+            return  # A restart has replaced the core that asked.
         try:
             message = codec.decode(frame)
         except WireError:
@@ -713,7 +714,7 @@ class Host:
             await trio.sleep(_DRAIN_POLL_S)
 
     async def _linger(self) -> None:
-        """Wait until peers have read what was written; with a connection all of it would end."""
+        """Wait until peers have read what was written; a closed connection discards the rest."""
         self._lanes.end()
         while not self._lanes.have_ended(self.connected):
             await trio.sleep(_DRAIN_POLL_S)
@@ -743,7 +744,7 @@ class Host:
             self._spawn(self._see_whether_gone, peer)
 
     async def _see_whether_gone(self, peer: Peer) -> None:
-        """Find out whether a peer whose connection has ended has left, or needs it no more."""
+        """Find out whether a peer that has disconnected has left the network."""
         if await self._dialer.is_gone(peer):
             _log.info("a peer has left", extra={"fields": {"peer": peer_text(peer)}})
             self._inbox.put(Departed(peer))
@@ -780,7 +781,7 @@ class Host:
             self._nursery.start_soon(guarded)
 
     async def _next_incarnation(self) -> int:
-        """A higher number than before: from the clock if storage was lost, or from storage."""
+        """Store and return a higher incarnation than ever, by the clock if storage was lost."""
         stored = [int.from_bytes(value, "big") for _, value in self._storage.load(_INCARNATION)]
         incarnation = max(int(time.time()), *[number + 1 for number in stored], 0)
         change = (_INCARNATION, incarnation.to_bytes(_INCARNATION_BYTES, "big"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class HostSettings:
-    """Times are in seconds. Streams are those that peers have opened."""
+    """Times are in seconds; limits of streams are for streams that peers open."""
 
     connection_count_max: int = 300
     """The host neither opens nor accepts connections beyond this."""
@@ -19,11 +19,11 @@ class HostSettings:
     """Beyond this the host closes the connections that were idle for longest, except those to the
     neighbours that its core names."""
     idle_s_min: float = 20.0
-    """A connection that was used within this time is not closed for that."""
+    """The host does not close a connection used within this time."""
     stream_count_max: int = 32
-    """On one connection, for all protocols."""
+    """Streams of one connection, for all protocols."""
     stream_count_per_protocol_max: int = 8
-    """Of one peer."""
+    """Streams of one peer for one protocol."""
 
     find_s: float = 10.0
     """Time limit for finding the address of a peer."""
@@ -45,7 +45,7 @@ class HostSettings:
     answer_s: float = 10.0
     """Time limit for an answer, of a peer or of this node."""
     write_s: float = 30.0
-    """How long a peer may read nothing of what the host writes."""
+    """How long a peer may leave unread what the host writes."""
     drain_s: float = 2.0
     """How long a stopping host waits until queued messages are sent."""
     linger_s: float = 1.0
@@ -59,9 +59,9 @@ class HostSettings:
     """Bytes queued for all peers; beyond this, messages for peers with much in their queues are
     dropped."""
     messages_per_s_max: int = 5_000
-    """Of one kind from one peer; faster messages wait, and so does the sender."""
+    """Messages of one kind from one peer; faster messages wait, and so does the sender."""
     delay_s_max: float = 5.0
-    """A message that would wait for longer is refused, and the stream is reset."""
+    """The host refuses a message that would wait for longer, and resets the stream."""
     question_count_max: int = 128
     """Questions to one peer that are not answered yet."""
     batch_bytes: int = 64 << 10
@@ -70,31 +70,31 @@ class HostSettings:
     event_bytes_max: int = 1 << 20
     """Events of one peer that are not handled yet; beyond this the host does not read from it."""
     turn_s_max: float = 0.01
-    """Processor time of events handled in one transaction, except for the last of them."""
+    """Processor time of the events in one transaction, except for the last of them."""
     lone_turn_s_max: float = 0.04
-    """The same while no other peer, nor the node itself, has events that wait for its end."""
+    """The same while neither another peer nor the node itself has waiting events."""
     peer_share_max: float = 0.5
-    """The part of the processor for one peer while others wait."""
+    """The share of the processor for one peer while others wait."""
     strangers_share_max: float = 0.25
-    """The same for all peers together that are not in the routing table."""
+    """The share of all peers together that are not in the routing table."""
     peer_burst_s: float = 0.05
     """Processor time that a peer may take at once."""
     frame_s: float = 30.0
     """Time limit for a message from its first byte to its last."""
     unfinished_bytes_max: int = 64 << 20
-    """Bytes of messages that have not arrived as a whole, of all peers."""
+    """Bytes of incomplete messages, of all peers together."""
     gather_s_max: float = 0.1
     """How long a busy host waits for more events, to handle them together."""
     commit_count_max: int = 256
     """Events handled in one transaction."""
     late_s_max: float = 0.25
-    """How long changes that may be late wait for a transaction."""
+    """How long changes that may wait do so."""
 
     ban_s: float = 300.0
-    """For how long a peer is banned whose message has made the core fail."""
+    """How long the host bans a peer whose message made the core fail."""
     peer_count_max: int = 4_096
     """Peers whose addresses, backoffs, bans and violations are remembered."""
     address_count_max: int = 8
-    """Of one peer."""
+    """Addresses of one peer."""
     address_bytes_max: int = 512
     identify_bytes_max: int = 64 << 10

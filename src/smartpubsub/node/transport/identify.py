@@ -41,7 +41,7 @@ def written(
 
 
 class Identified(NamedTuple):
-    """What a peer says of itself."""
+    """A peer's identify message."""
 
     addresses: tuple[bytes, ...] = ()
     protocols: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ async def read(stream: Readable, bytes_max: int) -> Identified:
     said = parsed(Identify, unframed(frame, bytes_max), "identify message")
     try:
         protocols = tuple(said.protocols[:_PROTOCOLS_READ_MAX])
-    except UnicodeDecodeError as error:  # Protobuf checks such texts when they are read.
+    except UnicodeDecodeError as error:  # Protobuf checks the text when it is accessed.
         raise WireError("a protocol id that is no text") from error
     return Identified(tuple(said.listen_addrs[:_ADDRESSES_READ_MAX]), protocols)
 

@@ -1,4 +1,4 @@
-"""Inbound streams: messages are read, passed to the core, and answered in order."""
+"""Inbound streams: reads messages, passes them to the core, and answers in order."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ from smartpubsub.seam import Asked, Peer, Received
 _log = logging.getLogger(__name__)
 _EMPTY = {EMPTY: 1}
 _PAUSE_AFTER_S = 0.001
-"""How long messages of a peer are decoded before other tasks go on."""
+"""How long the host decodes messages of a peer before it lets other tasks run."""
 _ROUNDS_BETWEEN = 4
 """Rounds of the loop between two messages of a peer that costs more than its share."""
 
 
 _FRAME_S = 100e-6
-"""What it costs about to read and decrypt a message, besides its bytes."""
+"""The estimated cost of reading and decrypting a message, besides its bytes."""
 _GARBAGE_S = 0.02
-"""What an undecodable message costs: its stream is reset, and the peer opens another."""
+"""The cost of an undecodable message: the node resets its stream, and the peer opens another."""
 _TOGETHER_MAX = 32
-"""Short messages of a peer that are decoded and handled together: some milliseconds of work."""
+"""How many short messages of a peer the host handles together: some milliseconds of work."""
 _LONG_BYTES = 16 << 10
-"""A longer message is decoded in a thread: one message of 4 MiB takes seconds, and the event loop
-goes on meanwhile."""
+"""The host decodes a longer message in a thread, because 4 MiB take seconds; the event loop runs
+on meanwhile."""
 
 
 def _decode_next(pieces: Iterator[object]) -> tuple[object | WireError | None, float]:
-    """The next piece of a message, or None after the last, and the processor time for it."""
+    """Decode the next piece of a message, None after the last; return also the processor time."""
     began_s = time.thread_time()
     found: object | WireError | None
     try:
@@ -74,7 +74,7 @@ def _decode_next(pieces: Iterator[object]) -> tuple[object | WireError | None, f
 def _decode_all(
     codec: Codec, frames: Iterable[bytes]
 ) -> tuple[list[object], WireError | None, float]:
-    """Messages up to the first malformed one, its error, and the processor time for them."""
+    """Decode messages up to the first malformed one; return the error and processor time too."""
     began_s = time.thread_time()
     found: list[object] = []
     error: WireError | None = None
@@ -94,7 +94,7 @@ class _Question:
 
 
 class _Acquaintance:
-    """What a connected peer has told by identify."""
+    """A connected peer, and the content of its identify message."""
 
     def __init__(self) -> None:
         self.addresses: tuple[bytes, ...] = ()
@@ -102,16 +102,16 @@ class _Acquaintance:
         self.streams: Counter[str] = Counter()
         self.one_ended = trio.Event()
         self.since_pause_s = 0.0
-        """Processor time for decoding since other tasks had their turn."""
+        """Processor time spent on decoding since other tasks last ran."""
 
     def end(self, protocol: str) -> None:
-        """A stream has ended."""
+        """Record that a stream has ended."""
         self.streams[protocol] -= 1
         self.one_ended.set()
         self.one_ended = trio.Event()
 
     async def until_others_end(self) -> None:
-        """Wait until there is but one stream."""
+        """Wait until only one stream is open."""
         while self.streams.total() > 1:
             await self.one_ended.wait()
 
@@ -147,7 +147,7 @@ class Inbound:
         self._questions: dict[int, _Question] = {}
         self._numbers = count(1)
         self._decoding = trio.CapacityLimiter(1)
-        """Threads share the processor time that Python has, so more would not be faster."""
+        """Python runs one thread at a time, so more threads would not be faster."""
         self._rates = Rates(settings.messages_per_s_max, settings.peer_count_max)
 
     def handler(self, codec: Codec) -> OnStream:
@@ -171,7 +171,7 @@ class Inbound:
         for contact in contacts:
             self._book.hear(contact.peer, contact.addresses)
 
-    # --- who they are ---
+    # --- identify ---
 
     async def identify(self, peer: Peer) -> None:
         """Ask a newly connected peer for its addresses and protocols."""
@@ -182,12 +182,12 @@ class Inbound:
                 acquaintance.addresses = self._book.learn(peer, said.addresses)
                 self._compare_versions(peer, said.protocols)
         except (*STREAM_ERRORS, UnreachableError, WireError):
-            pass  # It may speak the other protocols, and other peers may know its address.
+            pass  # It may still speak the other protocols, and other peers may know its address.
         finally:
             acquaintance.is_identified.set()
 
     def _compare_versions(self, peer: Peer, protocols: Sequence[str]) -> None:
-        """Log a peer with which this node cannot talk, once."""
+        """Log once that a peer speaks only other versions of the protocols."""
         others = other_versions(self._connections.protocols, protocols)
         if others and peer not in self._incompatible:
             self._incompatible[peer] = None
@@ -203,7 +203,7 @@ class Inbound:
     def _acquaintance(self, peer: Peer) -> _Acquaintance:
         return self._acquaintances.setdefault(peer, _Acquaintance())
 
-    # --- what they say ---
+    # --- messages ---
 
     async def _take(self, codec: Codec, peer: Peer, stream: Stream) -> None:
         acquaintance = self._acquaintance(peer)
@@ -333,7 +333,7 @@ class Inbound:
     async def _keep_to_share(
         self, peer: Peer, acquaintance: _Acquaintance, cost_s: float, *, blocks: bool
     ) -> None:
-        """Let other tasks go on after some work, and for longer if the peer costs too much."""
+        """Let other tasks run after some work, and for longer if the peer has used its share."""
         now_s = self._processor.now()
         self._inbox.charge(peer, cost_s)
         self._shares.charge(peer, cost_s, now_s, blocks=blocks)
@@ -342,7 +342,7 @@ class Inbound:
             self._counts.delayed_expensive += 1
             await trio.sleep(min(delay_s, self._settings.delay_s_max))
         elif delay_s > 0:
-            # Events of others pass through several tasks, each of which needs a round of the loop.
+            # Events of other peers pass through several tasks, each in its own round of the loop.
             for _ in range(_ROUNDS_BETWEEN):
                 await trio.lowlevel.checkpoint()
         else:
@@ -352,9 +352,9 @@ class Inbound:
                 await trio.lowlevel.checkpoint()
 
     async def _keep_to_rate(self, peer: Peer, kinds: Mapping[str, int], *, is_begun: bool) -> None:
-        """Wait as the rate limit says; meanwhile the stream is not read.
+        """Wait as long as the rate limit requires; meanwhile the host does not read the stream.
 
-        Of a message that is handled in part the rest is there already; the next message waits.
+        The rest of a message that has begun is read already; then the next message waits.
         """
         now = trio.current_time()
         delay_s = 0.0 if is_begun else self._rates.delay_s(peer, kinds, now)

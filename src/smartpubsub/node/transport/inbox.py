@@ -1,9 +1,9 @@
 """The events that the core has not handled yet: a queue for each peer, served in fair turns.
 
-Handling an event costs a token, its bytes, and the processor time that it takes. The peer that has
+An event costs a fixed amount, its bytes, and the processor time of handling it. The peer that has
 cost least is next (fair queueing by virtual time). So a peer with much or expensive work waits, and
-the others do not wait for it. Events without a peer, such as calls of the application, have a queue
-of their own. Peers that are not in the routing table have the turns of one such peer together.
+delays no other peer. Events without a peer, such as calls of the application, have a queue of their
+own. All peers outside of the routing table (strangers) together get the share of one peer.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ T = TypeVar("T")
 
 ENOUGH_COUNT = 64
 ENOUGH_BYTES = 32 << 10
-"""Messages or calls, and bytes of messages, that are worth a transaction: the reader waits for no
-more."""
+"""With so many messages or calls, or so many bytes, the reader stops waiting for more."""
 
 TOKEN_S = 20e-6
-"""What every event costs, in seconds."""
+"""The fixed cost of an event, in seconds."""
 BYTES_PER_S = 100e6
 OWN: Peer = b""
 """In place of a peer for events that no peer has caused."""
 RECENT_S = 1.0
-"""For how long peers keep to their shares after an event has waited for too long."""
+"""How long shares apply after an event has waited for too long."""
 WAITED_S_MAX = 0.01
-"""An event that has waited for longer in a queue of its own shows that others take too long."""
+"""If an event that is alone in its queue waits for longer, other peers take too long."""
 
 
 class Several(NamedTuple):
-    """Messages of a peer that have come together and are handled together."""
+    """Messages of a peer that have come together, for handling them together."""
 
     peer: Peer
     events: list[Received]
@@ -67,7 +66,7 @@ class _Queue(Generic[T]):
 
 
 class Inbox(Generic[T]):
-    """Bounded queues with one reader. A task that adds a peer's message waits while its is full."""
+    """Bounded queues with one reader; a task that adds a message waits while its queue is full."""
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class Inbox(Generic[T]):
         """The number of queues of strangers that are not empty."""
         self._queues: dict[Peer, _Queue[T]] = {}
         self._turns: list[tuple[float, int, Peer]] = []
-        """The queues that are not empty, by virtual time; one that has cost more since is moved."""
+        """A heap of the non-empty queues by virtual time; an entry with an old time is moved."""
         self._turn_number = 0
         self._served_s = 0.0
         """The virtual time of the last event taken."""
@@ -92,7 +91,7 @@ class Inbox(Generic[T]):
         self._messages = 0
         self._bytes = 0
         self.delayed_at = -1.0
-        """When last an event had waited for too long behind events of others."""
+        """When an event last had waited for too long behind events of other peers."""
         self._has_items = trio.Event()
         self._enough = trio.Event()
 
@@ -105,7 +104,7 @@ class Inbox(Generic[T]):
         return len(self._turns)
 
     def put(self, item: T, size: int = 0, count: int = 1) -> None:
-        """Add an item that is bounded elsewhere, without waiting; it may be several messages."""
+        """Add an item without waiting; another component bounds it. It may be several messages."""
         now = trio.current_time()
         peer: Peer = getattr(item, "peer", OWN)
         queue = self._queue(peer)
@@ -136,7 +135,7 @@ class Inbox(Generic[T]):
 
     @property
     def delays_others(self) -> bool:
-        """Whether an event has waited for too long behind events of others not long ago."""
+        """Whether an event has recently waited for too long behind events of other peers."""
         return trio.current_time() - self.delayed_at < RECENT_S
 
     def charge(self, peer: Peer, cost_s: float) -> None:
@@ -147,10 +146,10 @@ class Inbox(Generic[T]):
     async def wait(self, deadline: float, gather_s: float = 0.0) -> None:
         """Wait for an item, or until a time on trio's clock.
 
-        With `gather_s`, wait so much longer for enough items: handling them together costs less.
+        With `gather_s`, wait so much longer for more items: handling them together costs less.
         """
         if self._count:
-            # Other tasks get their turn however long the queue is.
+            # Lets other tasks run, however long the queue is.
             await trio.lowlevel.checkpoint()
         else:
             self._has_items = trio.Event()
@@ -205,7 +204,7 @@ class Inbox(Generic[T]):
         if queue.items:
             self._have_turn(peer, queue)
         elif trio.current_time() - waiting.came_at > WAITED_S_MAX:
-            # It was alone in its queue, so it has waited for others.
+            # It was alone in its queue, so it has waited for other peers.
             self.delayed_at = trio.current_time()
         self._tell_of_room(queue)
         return waiting.item

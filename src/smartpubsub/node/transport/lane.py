@@ -16,9 +16,9 @@ from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import STREAM_ERRORS, Stream, UnreachableError, end
 
 CROWDED_BYTES_MAX = 64 << 10
-"""What one lane may have queued while all together have as much as they may."""
+"""The bytes that one lane may queue while all lanes together are at their limit."""
 TRIES_MAX = 2
-"""A question whose stream ended is asked once more, because idle streams end."""
+"""How often a lane repeats a question whose stream ended: idle streams end."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Lane:
         """Queue a message; with a number it is a question, and its answer is passed on."""
         if number is not None:
             if number in self._questions:
-                return  # A stream loses nothing, so asking again is useless.
+                return  # The question is queued or sent already, and a stream loses nothing.
             if len(self._questions) >= self._settings.question_count_max:
                 self._counts.dropped_full += 1
                 return
@@ -111,7 +111,7 @@ class Lane:
             self._resize(-self._queue_bytes)
 
     async def _carry(self, stream: Stream) -> None:
-        """Until the stream ends."""
+        """Write messages and read answers until the stream ends."""
         self._answer_limit = trio.CancelScope()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read, stream, nursery.cancel_scope)
@@ -123,7 +123,7 @@ class Lane:
             while not self._queue:
                 if self._is_ending:
                     await end(stream, self._settings.close_s, politely=True)
-                    await trio.sleep_forever()  # The peer ends the stream when it has read it.
+                    await trio.sleep_forever()  # The peer ends it, having read all.
                 self._wake = trio.Event()
                 await self._wake.wait()
             batch = self._take_batch()
@@ -189,7 +189,7 @@ class Lane:
         self._on_answer(number, frame)
 
     def _ask_again(self) -> None:
-        """Put the questions whose stream ended at the head of the queue, once."""
+        """Put the questions whose stream ended back at the head of the queue, once each."""
         again = [question for question in self._asked if question.tries < TRIES_MAX]
         self._asked.clear()
         self._queue.extendleft(reversed(again))

@@ -1,4 +1,4 @@
-"""All outbound lanes; a slow peer delays only its own."""
+"""All outbound lanes; a slow peer delays only its own lanes."""
 
 from __future__ import annotations
 

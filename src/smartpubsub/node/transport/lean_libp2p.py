@@ -1,8 +1,8 @@
 """Imports libp2p without its parts that a node does not use.
 
-`import libp2p` imports its DHT, bitswap, relays and discovery, and for these two HTTP libraries:
-23 MB of memory for code that a node never calls. While libp2p's own module is executed, the names
-that it imports from these parts are empty classes. Afterwards nothing of this is left: a program
+`import libp2p` imports its DHT, bitswap, relays and discovery, and for these two HTTP libraries: 23
+MB of memory for code that a node never calls. While libp2p's own module is executed, the names that
+it imports from these parts are empty classes. Afterwards the importer is normal again: a program
 that imports one of these modules gets the real one.
 """
 

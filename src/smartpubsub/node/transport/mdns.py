@@ -25,7 +25,7 @@ ATTRIBUTE = b"dnsaddr="
 ADDRESS_COUNT_MAX = 8
 STRING_BYTES_MAX = 255
 FOUND_COUNT_MAX = 64
-"""Peers found and not met yet; those beyond the limit are found again later."""
+"""Peers found and not met yet; peers beyond the limit are found again later."""
 CLOSE_S_MAX = 5.0
 
 
@@ -34,7 +34,7 @@ class MdnsError(SmartPubSubError):
 
 
 def record_of(addresses: Sequence[str]) -> bytes:
-    """What a TXT record says of a peer with these addresses.
+    """The TXT record of a peer with these addresses.
 
     >>> record_of(["/ip4/10.0.0.1/tcp/4001/p2p/12D3KooW"])
     b'+dnsaddr=/ip4/10.0.0.1/tcp/4001/p2p/12D3KooW'
@@ -99,7 +99,7 @@ async def _open(interfaces: list[str]) -> Zeroconf:
         return await trio.to_thread.run_sync(partial(Zeroconf, interfaces=interfaces))
     except OSError as error:
         raise MdnsError(
-            f"the local network cannot be looked through: {error.strerror or error};"
+            f"mDNS cannot search the local network: {error.strerror or error};"
             " run the node without mdns"
         ) from error
 

@@ -1,7 +1,7 @@
-"""What py-libp2p 0.8.1 does wrong, put right.
+"""Patches for defects of py-libp2p 0.8.1.
 
-Each patch is for a defect that was seen in that version, and has a test of the same name in
-tests/node/test_patches.py. Another version may have other defects, so it is refused.
+Each patch mends a defect seen in that version, and has a test of the same name in
+tests/node/test_patches.py. A node refuses to run on another version, which may have other defects.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from smartpubsub.node.transport.plain_frames import PlainFrames
 
 VERSION = "0.8.1"
 WINDOW_BYTES_MAX = 1 << 20
-"""How much a peer may send on a stream before it is read."""
+"""How much a peer may send on a stream before this node reads."""
 WINDOW_POLL_S = 0.01
 READ_BYTES = 64 << 10
-"""What is taken from a socket at once, if so much has come."""
+"""How much is read from a socket at once, if so much has come."""
 
 _applied: list[str] = []
 
@@ -68,12 +68,12 @@ def apply(installed: str | None = None) -> None:
         d4_write_waits_for_a_slow_reader,
         d5_read_takes_as_many_pieces_as_there_are,
         d6_stream_too_many_is_refused,
-        d7_failed_dial_blocks_nobody,
+        d7_failed_dial_may_be_repeated,
         d8_windows_are_kept_to,
         d9_port_is_not_shared,
         d10_nothing_is_logged_unasked,
-        d11_windows_are_not_told_of_every_read,
-        d12_socket_is_not_asked_for_each_piece,
+        d11_window_updates_are_batched,
+        d12_socket_reads_are_buffered,
         d13_plain_frames_take_no_detour,
         d14_what_has_come_is_read_at_once,
         d15_locks_that_are_free_are_taken_at_once,
@@ -83,13 +83,13 @@ def apply(installed: str | None = None) -> None:
 
 
 def d1_listener_takes_connections_for_ever() -> None:
-    """0.8.1 gives back an inbound connection's place when the node stops, and none after 250."""
+    """0.8.1 frees an inbound connection's place only when the node stops; it accepts 250 in all."""
     upgrade = swarm.Swarm.upgrade_inbound_raw_conn
 
     async def upgrade_and_stay(self: Any, raw_conn: Any, maddr: Any) -> Any:
         connection: Any = await upgrade(self, raw_conn, maddr)
         await connection.event_closed.wait()
-        # The caller would wait for the node's end; only an error makes it clean up.
+        # After a return, the caller waits for the node's end; only an error makes it clean up.
         raise SwarmException("the connection has ended")
 
     _replace(swarm.Swarm, "upgrade_inbound_raw_conn", upgrade_and_stay)
@@ -101,12 +101,12 @@ def d2_noise_only(keys: KeyPair) -> Mapping[TProtocol, ISecureTransport]:
 
 
 def d3_dial_does_not_wait() -> None:
-    """0.8.1 lets 250 ms pass after each dial that succeeds, in case a second is wanted."""
+    """0.8.1 waits for 250 ms after each dial that succeeds, in case the caller wants a second."""
     _replace(swarm, "_HAPPY_EYEBALLS_DELAY", 0)
 
 
 def d4_write_waits_for_a_slow_reader() -> None:
-    """0.8.1 resets a stream whose reader pauses for 5 s; the writer is to say how long it waits."""
+    """0.8.1 resets a stream whose reader pauses for 5 s; the writer should choose the timeout."""
 
     async def write(self: Any, data: bytes) -> None:
         sent = 0
@@ -127,7 +127,7 @@ def d4_write_waits_for_a_slow_reader() -> None:
 
 
 def d5_read_takes_as_many_pieces_as_there_are() -> None:
-    """0.8.1 gives up on what comes in more than 101 pieces, and reads as often after an end."""
+    """0.8.1 gives up after 101 pieces, and reads as often again after the end of a stream."""
 
     async def read_exactly(reader: Any, n: int, retry_count: int = 0) -> bytes:  # noqa: ARG001
         taken = bytearray()
@@ -147,7 +147,7 @@ def d5_read_takes_as_many_pieces_as_there_are() -> None:
 
 
 def d6_stream_too_many_is_refused() -> None:
-    """0.8.1 hangs in opening a stream when 256 are open on a connection."""
+    """0.8.1 hangs when it opens a stream on a connection that has 256."""
     open_stream = yamux.Yamux.open_stream
 
     async def open_stream_or_refuse(self: Any) -> Any:
@@ -158,20 +158,20 @@ def d6_stream_too_many_is_refused() -> None:
     _replace(yamux.Yamux, "open_stream", open_stream_or_refuse)
 
 
-def d7_failed_dial_blocks_nobody() -> None:
-    """0.8.1 refuses for 60 s to dial a peer that could not be reached, though it may be back."""
+def d7_failed_dial_may_be_repeated() -> None:
+    """0.8.1 does not dial an unreachable peer again for 60 s, though the peer may be back."""
     _replace(swarm._NegativePeerCache, "mark_failed", lambda _, __: None)
 
 
 def d8_windows_are_kept_to() -> None:
-    """0.8.1 only complains of a peer that sends more than its window, and keeps all of it."""
+    """0.8.1 only logs that a peer sends more than its window, and buffers all of it."""
     read_body = yamux.Yamux._read_data_body
 
     async def read_body_within_windows(self: Any, length: int) -> bytes:
         held = sum(map(len, self.stream_buffers.values()))
-        # Twice, because now and then a window grows by what was read and by its room as well.
+        # Twice, because a window sometimes grows both by what was read and by its room.
         if held + length > 2 * WINDOW_BYTES_MAX * (len(self.streams) + 1):
-            raise trio.TooSlowError("the peer does not keep to its windows")  # This closes it.
+            raise trio.TooSlowError("the peer exceeds its window")  # This closes it.
         return await read_body(self, length)
 
     _replace(yamux, "MAX_WINDOW_SIZE", WINDOW_BYTES_MAX)
@@ -179,7 +179,7 @@ def d8_windows_are_kept_to() -> None:
 
 
 def d9_port_is_not_shared() -> None:
-    """0.8.1 lets a second node listen on a port, which then gets half of the connections."""
+    """0.8.1 lets a second node listen on the same port, and each gets half of the connections."""
     _replace(tcp, "_set_reuse_flags", lambda socket: socket.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1))
 
 
@@ -189,7 +189,7 @@ def d10_nothing_is_logged_unasked() -> None:
     _replace(swarm_connection, "logging", logging.getLogger("libp2p.network.connection"))
 
 
-def d11_windows_are_not_told_of_every_read() -> None:
+def d11_window_updates_are_batched() -> None:
     """0.8.1 sends a window update for each read, which doubles the frames of small messages."""
 
     async def grow_when_half_is_used(self: Any, *, bytes_read: int = 0) -> None:  # noqa: ARG001
@@ -201,7 +201,7 @@ def d11_windows_are_not_told_of_every_read() -> None:
     _replace(yamux.YamuxStream, "_auto_tune_and_send_window_update", grow_when_half_is_used)
 
 
-def d12_socket_is_not_asked_for_each_piece() -> None:
+def d12_socket_reads_are_buffered() -> None:
     """0.8.1 calls the system twice for each message: for two bytes of length, and for the rest."""
     read_socket = TrioTCPStream.read
 
@@ -215,7 +215,7 @@ def d12_socket_is_not_asked_for_each_piece() -> None:
 
 
 def d13_plain_frames_take_no_detour() -> None:
-    """0.8.1 takes two locks, a timeout and many texts for its log to bring a frame to a stream."""
+    """0.8.1 takes two locks, a timeout and many log texts to pass a frame to a stream."""
     handle_incoming = yamux.Yamux.handle_incoming
 
     async def handle_others(self: Any) -> None:
@@ -226,7 +226,7 @@ def d13_plain_frames_take_no_detour() -> None:
 
 
 def d14_what_has_come_is_read_at_once() -> None:
-    """0.8.1 takes a lock and writes texts for its log each time that a stream is read."""
+    """0.8.1 takes a lock and formats log texts for each read of a stream."""
     read_slowly = yamux.YamuxStream.read
 
     async def read(self: Any, n: int | None = -1) -> bytes:
@@ -252,7 +252,7 @@ def d14_what_has_come_is_read_at_once() -> None:
 
 
 def d15_locks_that_are_free_are_taken_at_once() -> None:
-    """0.8.1 takes four locks for a read or a write; each lets all other tasks have a turn first."""
+    """0.8.1 takes four locks for a read or a write, and each lets all other tasks run first."""
     _quicken(NetStream, "_state_lock")
     _quicken(yamux.Yamux, "_write_lock")
     _quicken(TrioTCPStream, "write_lock")
@@ -260,7 +260,7 @@ def d15_locks_that_are_free_are_taken_at_once() -> None:
 
 
 def d16_packets_of_noise_take_no_detour() -> None:
-    """0.8.1 takes a dozen calls and texts for its log for a packet, and reads one at a time."""
+    """0.8.1 takes a dozen calls and log texts for a packet, and reads one packet at a time."""
     write_long = NoiseTransportReadWriter.write_msg
 
     async def read_msg(self: Any, prefix_encoded: bool = False) -> bytes:  # noqa: ARG001

@@ -26,18 +26,18 @@ class PatientClock(trio.abc.Clock, trio.abc.Instrument):
         self._round_s_max = round_s_max
         self._monotonic = monotonic
         self._passed_s = monotonic()
-        """What this clock showed at the mark."""
+        """The time of this clock at the mark."""
         self._mark_s = self._passed_s
-        """When the loop last began to wait or to do something."""
+        """The mark: when the loop last began to wait or to work."""
         self._limit_s = round_s_max
         """How far the clock may advance from the mark."""
 
     def start_clock(self) -> None:
-        """The loop begins."""
+        """Start with the loop."""
         self._mark(self._round_s_max)
 
     def current_time(self) -> float:
-        """What time it is, in seconds."""
+        """The time in seconds."""
         return self._passed_s + min(self._monotonic() - self._mark_s, self._limit_s)
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
@@ -45,11 +45,11 @@ class PatientClock(trio.abc.Clock, trio.abc.Instrument):
         return deadline - self.current_time()
 
     def before_io_wait(self, timeout: float) -> None:
-        """The loop waits until something comes, or for some time."""
+        """Mark that the loop begins to wait."""
         self._mark(timeout + self._round_s_max)
 
     def after_io_wait(self, timeout: float) -> None:  # noqa: ARG002
-        """The loop goes on."""
+        """Mark that the loop goes on."""
         self._mark(self._round_s_max)
 
     def _mark(self, limit_s: float) -> None:

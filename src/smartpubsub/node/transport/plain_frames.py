@@ -15,7 +15,7 @@ _HEAD = struct.Struct(yamux.YAMUX_HEADER_FORMAT)
 
 
 class PlainFrames:
-    """Stands before a connection that Yamux reads from, and is that connection in all else."""
+    """Wraps a connection that Yamux reads from; all other attributes are the connection's."""
 
     def __init__(self, muxer: Any, connection: Any, window_bytes_max: int) -> None:
         self._muxer = muxer
@@ -24,13 +24,13 @@ class PlainFrames:
         self._came = b""
         self._start = 0
         self._body_bytes = 0
-        """The rest of the body of a frame whose head Yamux has."""
+        """The unread part of the body of a frame whose head Yamux has read."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
     async def read(self, n: int) -> bytes:
-        """Some bytes of a frame that is not plain, or none if the connection has ended."""
+        """Read some bytes of a frame that is not plain; none at the end of the connection."""
         if not self._body_bytes:
             return await self._next_head()
         if self._start == len(self._came) and not await self._fill():
@@ -41,7 +41,7 @@ class PlainFrames:
         return piece
 
     async def _next_head(self) -> bytes:
-        """The head of the next frame that is not plain."""
+        """Wait for the head of the next frame that is not plain."""
         while True:
             while len(self._came) - self._start < _HEAD.size:
                 if not await self._fill():
@@ -55,7 +55,7 @@ class PlainFrames:
         return head
 
     async def _fill(self) -> bool:
-        """Have more; whether there is any."""
+        """Read more bytes; return whether there were any."""
         more = await self._connection.read()
         self._came = self._came[self._start :] + more
         self._start = 0

@@ -1,8 +1,8 @@
 """Connections of a private network: everything on them is encrypted with the network's key.
 
 This is libp2p's private network transport. Each side sends a random nonce, and then its bytes,
-encrypted as one stream with XSalsa20. It is below Noise: it keeps nodes without the key out, and
-Noise still tells the nodes apart. libp2p's own class for it has a shorter nonce than the
+encrypted as one stream with XSalsa20. It is below Noise: it excludes nodes without the key, and
+Noise still authenticates the nodes. libp2p's own class for it has a shorter nonce than the
 specification, so other implementations do not understand it.
 """
 

@@ -1,4 +1,4 @@
-"""The processor time that a node has, used or not."""
+"""The processor time that is available to a node."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import trio
 
 _SCHEDULER = Path("/proc/thread-self/schedstat")
-"""Linux tells the nanoseconds on a processor, those of waiting for one, and the turns."""
+"""Linux's file with the nanoseconds on a processor, those of waiting for one, and the slices."""
 
 
 def starved_s() -> float:
-    """The time that this thread has waited for a processor; 0 where the system does not tell."""
+    """The time that this thread has waited for a processor; 0 if the system does not report it."""
     try:
         return int(_SCHEDULER.read_text(encoding="ascii").split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
@@ -20,9 +20,9 @@ def starved_s() -> float:
 
 
 class ProcessorClock(trio.abc.Instrument):
-    """Counts the processor time of this thread, and the time in which it had nothing to do.
+    """Counts the processor time of this thread, and its idle time.
 
-    On a busy machine that is less than the time that passes.
+    On a busy machine it is slower than the wall clock.
     """
 
     def __init__(self) -> None:
@@ -35,10 +35,10 @@ class ProcessorClock(trio.abc.Instrument):
         return time.thread_time() + self.idle_s
 
     def before_io_wait(self, timeout: float) -> None:
-        """The loop has nothing to do until something happens, or for a time."""
+        """Begin to count idle time."""
         self._idle_since = time.perf_counter() if timeout > 0 else None
 
     def after_io_wait(self, timeout: float) -> None:  # noqa: ARG002
-        """Something has happened."""
+        """End the idle time."""
         if self._idle_since is not None:
             self.idle_s += time.perf_counter() - self._idle_since

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from smartpubsub.seam import Peer
 
 EMPTY = "empty"
-"""What a message without contents counts as; no node of this version sends one."""
+"""The kind of a message without contents, which no node of this version sends."""
 RARER = 10
 """The buckets of rare kinds are refilled this many times more slowly."""
 
@@ -23,7 +23,7 @@ class _Bucket:
 
 
 class Rates:
-    """Buckets by peer and kind. Those of peers that were silent for long are forgotten.
+    """Buckets by peer and kind; those of peers that are silent for long are removed.
 
     A burst is the number of messages of one second. A message may overdraw a bucket, since it is
     read already; the next one of that kind waits until the bucket is refilled. The buckets of rare
@@ -32,7 +32,7 @@ class Rates:
 
     def __init__(self, per_s: float, peer_count_max: int) -> None:
         self.rare_kinds = {EMPTY}
-        """Kinds of which many come only in bursts."""
+        """Kinds that come in rare bursts."""
         self._per_s = per_s
         self._peer_count_max = peer_count_max
         self._of: OrderedDict[Peer, dict[str, _Bucket]] = OrderedDict()

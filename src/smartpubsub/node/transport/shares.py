@@ -1,6 +1,6 @@
-"""The processor time that each peer costs, and how long a peer waits that costs too much.
+"""Shares of the processor: how much time each peer costs, and how long it waits for that.
 
-Times are those of a `ProcessorClock`: a share is a part of what the node has of a busy machine.
+Times are those of a `ProcessorClock`: on a busy machine, a share is a part of what the node gets.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from smartpubsub.seam import Peer
 
 SLICE_S = 0.005
-"""A message that takes longer blocks all others meanwhile; what is beyond counts several times."""
+"""A longer message blocks all others meanwhile, so the time beyond this counts several times."""
 BLOCKING_FACTOR = 10
 RECENT_S = 1.0
-"""For how long a stranger that has cost something counts, and a peer is known to be one."""
+"""How long a stranger counts as active, and how long the check for strangers is valid."""
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """The seconds that were left to a peer at a time."""
+    """The seconds that a peer had left at a time."""
 
     left_s: float
     at_s: float
@@ -31,8 +31,8 @@ class _Bucket:
 class Shares:
     """A token bucket of processor seconds for each peer.
 
-    Strangers share what one of them would get alone: they can be many. Members of the overlay do
-    not: they also send what others have caused.
+    Strangers, of which there can be many, share one bucket's refill. Members of the overlay have
+    one each: they also send messages that other peers have caused.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Shares:
         self._buckets: OrderedDict[Peer, _Bucket] = OrderedDict()
         """The latest last."""
         self._strangers: OrderedDict[Peer, float] = OrderedDict()
-        """When strangers have cost something, in the last second; the latest last."""
+        """When each stranger of the last second last cost something; the latest last."""
 
     def charge(self, peer: Peer, cost_s: float, now: float, *, blocks: bool = True) -> None:
         """Count the processor time of one message; in a thread it does not block others."""
@@ -74,7 +74,7 @@ class Shares:
                 self._strangers.popitem(last=False)
 
     def delay_s(self, peer: Peer, now: float) -> float:
-        """How long a peer has to wait until it has had no more than its share."""
+        """How long a peer has to wait to stay within its share."""
         bucket = self._buckets.get(peer)
         if bucket is None:
             return 0.0

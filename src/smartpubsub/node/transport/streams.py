@@ -19,7 +19,7 @@ STREAM_ERRORS = (
     trio.ClosedResourceError,
     trio.TooSlowError,
 )
-"""A stream, or the connection that it is on, has ended, or it takes too long."""
+"""The errors of a stream that has ended, with its connection or alone, or takes too long."""
 
 
 class UnreachableError(SmartPubSubError):

@@ -1,4 +1,4 @@
-"""The libp2p swarm of a host: TCP, Noise and Yamux, and nothing that acts on its own."""
+"""The libp2p swarm of a host: TCP, Noise and Yamux, without automatic dialling."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class WatchedTcp(TCP):
 
     def _watch(self, connected: trio.socket.SocketType) -> None:
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Elsewhere it takes as long as it takes.
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Other systems use their own timeout.
             every_s = max(1, int(self._silence_s / _KEEPALIVES))
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, every_s)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, every_s)

@@ -23,7 +23,7 @@ class Clock:
         self._ahead_us: int | None = None
 
     def follow(self, seconds: Callable[[], float]) -> None:
-        """Read the same time in another way."""
+        """Read the time from another function."""
         self._seconds = seconds
 
     def now(self) -> int:
@@ -44,7 +44,7 @@ class Timers:
         self._hasty: dict[Timer, None] = {}
         """Timers that may be early."""
         self._peers: dict[Timer, Peer] = {}
-        """The peers whose work timers are."""
+        """The peers that timers are charged to."""
 
     def __len__(self) -> int:
         return len(self._due_at)

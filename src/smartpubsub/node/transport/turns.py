@@ -11,9 +11,9 @@ from smartpubsub.seam import Peer
 
 
 class Turns:
-    """Handles the events that came before a timer was due first: the timer may wait for them.
+    """Puts the events that came before a timer was due before that timer.
 
-    A timer that is a peer's work waits for that peer's turn, and longer if the peer costs too much.
+    A timer charged to a peer waits for that peer's turn, and longer if the peer has used its share.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Turns:
         self._timers = timers
         self._delay_us = delay_us
         self._ahead: int | None = None
-        """The number of events that came before the timers that are due; None if none is."""
+        """The number of waiting events that came before the due timers; None if no timer is due."""
 
     def next(self, now: int) -> Any:
         """The next event or timer, if there is one."""
@@ -43,6 +43,6 @@ class Turns:
             if delay_us:
                 self._timers.set(fired.timer, now + delay_us, peer=fired.peer)
             else:
-                self._inbox.put(fired)  # It waits for its peer's turn.
+                self._inbox.put(fired)  # The timer waits for its peer's turn.
         self._ahead = None
         return self._inbox.take()

@@ -1,4 +1,4 @@
-"""A thread that executes one function at a time for a task, and is there already.
+"""A standing thread that executes one function at a time for a task.
 
 `trio.to_thread` wakes the event loop twice for each function and checks more; for a transaction of
 one event that takes about as long as the transaction.
@@ -29,7 +29,7 @@ class WorkerThread:
         self._calls = SimpleQueue()
         self._ended, ending = socket.socketpair()
         self._ended.setblocking(False)
-        # It may be in the middle of a flush when the process ends, as when it crashes.
+        # A daemon thread may be in a flush when the process ends, as in a crash.
         Thread(target=self._work, args=(ending,), name=self._name, daemon=True).start()
         return self
 
@@ -53,7 +53,7 @@ class WorkerThread:
                 function, arguments = call
                 try:
                     function(*arguments)
-                except BaseException as error:  # It belongs to the task that has called.
+                except BaseException as error:  # The error belongs to the task that has called.
                     self._error = error
                 del call, function, arguments
                 ending.send(b"\0")
