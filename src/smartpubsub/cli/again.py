@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 
 def same_again(context: click.Context, command: str, leave_out: Collection[str]) -> str:
-    """Another command with the options of this one."""
+    """The text of another command with the options of this one."""
     words = [command]
     for parameter in context.command.params:
         name = parameter.name or ""

@@ -1,4 +1,4 @@
-"""The result of a check of the machine, and what it is needed for."""
+"""The result of a check of the machine."""
 
 from dataclasses import dataclass
 

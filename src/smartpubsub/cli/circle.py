@@ -29,10 +29,10 @@ owner_option = click.option(
 
 @click.group()
 def circle() -> None:
-    """Hand out the keys of payloads that only members can read.
+    """Distribute the keys of payloads that only members can read.
 
-    A circle is for a topic, a group or any events. Its owner hands the key to the members, and
-    replaces it when a member is removed. Predicates stay readable for all nodes on the way.
+    A circle is for a topic, a group or any events. Its owner distributes the key to the members,
+    and replaces it when a member is removed. Predicates stay readable for all nodes on the way.
 
     \b
     Examples:
@@ -161,7 +161,7 @@ def open_payload(name: str, owner: str | None, data: str | None) -> None:
 
 
 class _Bytes:
-    """A serialiser of bytes as they are."""
+    """A serialiser that leaves bytes unchanged."""
 
     def dumps(self, value: Any, /) -> bytes:
         return bytes(value)
@@ -189,7 +189,7 @@ def _write(content: bytes) -> None:
 
 
 def _hand_out(own: Circle, name: str, file: Path | None) -> None:
-    """Write the letter if it is asked for, and say what the circle is like now."""
+    """Write the letter if a file is given, and print the state of the circle."""
     if file is not None:
         try:
             file.write_bytes(own.letter())

@@ -30,9 +30,9 @@ COMMANDS = {
     "pub": LazyCommand("smartpubsub.cli.pub:pub", "Publish an event."),
     "sub": LazyCommand("smartpubsub.cli.sub:sub", "Subscribe, and print events as they come."),
     "unsub": LazyCommand("smartpubsub.cli.unsub:unsub", "End a subscription."),
-    "event": LazyCommand("smartpubsub.cli.event:event", "Tell the state of an event."),
+    "event": LazyCommand("smartpubsub.cli.event:event", "Show the state of an event."),
     "why": LazyCommand(
-        "smartpubsub.cli.why:why", "Tell why an event has arrived at a subscription, or has not."
+        "smartpubsub.cli.why:why", "Show why an event has arrived at a subscription, or has not."
     ),
     "group": LazyCommand(
         "smartpubsub.cli.group.group:group", "Own groups to publish in, and join groups."
@@ -45,7 +45,8 @@ COMMANDS = {
         "smartpubsub.cli.token:token", "Make and revoke tokens of the HTTP gateway."
     ),
     "circle": LazyCommand(
-        "smartpubsub.cli.circle:circle", "Hand out the keys of payloads that only members can read."
+        "smartpubsub.cli.circle:circle",
+        "Distribute the keys of payloads that only members can read.",
     ),
     "route": LazyCommand(
         "smartpubsub.cli.route:route", "Show the path of a predicate in a simulated network."
@@ -103,7 +104,7 @@ def run(arguments: Sequence[str]) -> int:
     except MemoryError:
         complain("not enough memory; use fewer nodes or events")
         return FAILURE
-    except (BrokenPipeError, SystemExit):  # Click turns the one into the other.
+    except (BrokenPipeError, SystemExit):  # Click turns KeyboardInterrupt into Abort.
         # The reader closed the pipe because it has what it wanted.
         discard_further_output()
         return 0

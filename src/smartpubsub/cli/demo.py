@@ -24,7 +24,7 @@ EVENT_COUNT = 200
 NODE_COUNT = 60
 REAL_NODE_COUNT = 10
 REPORT = Path("smartpubsub-demo")
-"""The folder that the report is left in."""
+"""The folder for the report."""
 REAL_EVENT_COUNT = 40
 EVENT_EVERY_MS = 250
 TRACE = "trace"
@@ -35,7 +35,7 @@ SHORT_LIVED = (
     ("spark.sql.codegen.wholeStage", "false"),
     ("spark.sql.shuffle.partitions", "1"),
 )
-"""For a Spark session of one minute, in which compiling and re-planning do not pay."""
+"""Settings for a Spark session of one minute, in which compiling and re-planning do not pay."""
 
 
 @click.command()
@@ -92,7 +92,7 @@ def show_nodes(folder: Path, stack: ExitStack) -> None:
 
 
 def write_workload_of_demo(folder: Path) -> Path:
-    """Some nodes want surf reports, others publish them, and one crashes and returns."""
+    """Write a workload: some nodes want surf reports, others publish, one crashes and returns."""
     wishes = ("surf/price[10,20]", "surf", "surf/price[,15]", "surf/wind[5,]")
     lines: list[dict[str, object]] = [
         {"node": f"n{number}", "subscribe": wishes[number % len(wishes)], "at_ms": 0}
@@ -119,7 +119,7 @@ def write_workload_of_demo(folder: Path) -> Path:
 
 
 def first_delivery_told() -> Sink:
-    """Tell the first event that is delivered."""
+    """Print the first event that is delivered."""
     told = False
 
     def take(rows: Sequence[Row]) -> None:
@@ -190,7 +190,7 @@ def show_network(_folder: Path, _stack: ExitStack) -> None:
 
 
 def show_report(folder: Path, _stack: ExitStack) -> None:
-    """Commands as a user types them; Spark is started once for all of them."""
+    """Run commands as a user types them, with one start of Spark for all."""
     from smartpubsub.pipeline.sessions import SessionOptions, spark_session
 
     metrics = str(folder / "metrics")

@@ -35,14 +35,14 @@ def event_id(_context: click.Context, _parameter: click.Parameter, text: str | N
 @data_option
 @json_option
 def event(id: str, data: str | None, as_json: bool) -> None:
-    """Tell the state of an event.
+    """Show the state of an event.
 
     ID is what pub prints, also in the error of a publish that timed out. The node knows the state
     of the events that it has published since it was started, the last 100 and those of the last
     five minutes; and also from before, of events that were published with --key and of those that
     timed out: pending, acknowledged with its replicas, confirmed by all subscribers, refused, or
-    unknown. It also tells for which kept subscriptions of this node the event still waits. The exit
-    code is 1 if the node knows nothing of the event.
+    unknown. It also shows the kept subscriptions of this node for which the event still waits. The
+    exit code is 1 if the node knows nothing of the event.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What SmartPubSub needs from the machine, as small checks with a remedy each."""
+"""Checks of the machine, each with a remedy."""
 
 import fcntl
 import importlib
@@ -56,7 +56,7 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
 def check_environment(
     checkout: Path = CHECKOUT, installed_version: Callable[[str], str] = metadata.version
 ) -> Check:
-    """In a checkout, the packages are those listed in its requirements.txt."""
+    """Check that the packages of a checkout are those of its requirements.txt."""
     name = "checkout's environment"
     requirements = checkout / "requirements.txt"
     if not requirements.is_file():
@@ -75,7 +75,7 @@ def check_environment(
         found=f"differs in {', '.join(different)}"
         if different
         else f"{len(listed)} packages as listed",
-        remedy="use the commands in bin/; if it stays, remove .venv and use them again",
+        remedy="run a command of bin/; if that does not help, remove .venv and run it again",
     )
 
 
@@ -90,7 +90,7 @@ def check_native_matcher(
     module: str = "smartpubsub_native", environment: Path = Path(sys.prefix)
 ) -> Check:
     problem = import_problem(module)
-    remedy = "install a C++20 compiler, then use the commands in bin/ or pip install ./native"
+    remedy = "install a C++20 compiler, then run a command of bin/, or pip install ./native"
     if problem is not None and is_being_set_up(environment):
         problem, remedy = "being built", "wait until the set-up says that .venv is ready"
     return verdict(

@@ -1,14 +1,14 @@
 """The smartpubsub command's entry point.
 
-`pub` is what scripts call again and again, and importing click takes longer than publishing. So the
-usual forms of `pub` are read here, by a module that imports little; everything else is for click.
+Scripts call `pub` again and again, and importing click takes longer than publishing. So a module
+that imports little reads the usual forms of `pub`; click reads everything else.
 """
 
 from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
+TYPE_CHECKING = False  # The import from typing takes as long as this whole module.
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

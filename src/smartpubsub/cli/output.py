@@ -25,7 +25,7 @@ def counted(count: int, noun: str) -> str:
 
 
 class ChartPath(click.ParamType[Path]):
-    """A file for a chart; checked before any work is done."""
+    """A file for a chart, checked before any work begins."""
 
     name = "file"
     formats = (".png", ".svg")

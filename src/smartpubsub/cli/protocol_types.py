@@ -1,4 +1,4 @@
-"""Options that name a protocol or a variant, of those that are registered when they are read."""
+"""Options that name a registered protocol, or a variant of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ProtocolName(click.ParamType[str]):
         return f"[{'|'.join(protocol_names())}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse a protocol that is not registered, and list those that are."""
+        """Refuse a protocol that is not registered, and list the registered ones."""
         try:
             return spec_of(value).name
         except UnknownProtocolError as error:

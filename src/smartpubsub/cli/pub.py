@@ -90,10 +90,10 @@ def pub(
 
     EVENT is the event's predicate, and DATA its payload; - reads the payload from standard input.
     Prints the event's id; with --json the receipt, which has the signatures of the event's
-    replicas. Where fewer nodes are up than should hold an event, those that are up hold it, and a
-    note says how many. If the acknowledgement does not come in time, the error has the id, the node
-    goes on trying, and smartpubsub event tells what became of the event. With --json a failure
-    prints a document with the event's "id" (null if there is none), the "reason" and the "state".
+    replicas. If fewer nodes are up than should hold an event, all of them hold it, and a note says
+    how many. If the acknowledgement does not come in time, the error has the id, the node goes on
+    trying, and smartpubsub event shows the state of the event. With --json a failure prints a
+    document with the event's "id" (null if there is none), the "reason" and the "state".
 
     To retry safely, give a --key: publishing by the same key again publishes no second event, and
     prints the same id. The node remembers keys for seven days; node run --limit changes that. To
@@ -123,7 +123,7 @@ def pub(
 
 @contextmanager
 def failures_as_json(as_json: bool) -> Iterator[None]:
-    """Print a publish that fails as a JSON document, if that is wanted."""
+    """Print a failed publish as a JSON document if `as_json` is set."""
     try:
         yield
     except SmartPubSubError as error:

@@ -10,7 +10,7 @@ from smartpubsub.client.lines import LineTransport
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.errors import LostNodeError, PublishError
 
-TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
+TYPE_CHECKING = False  # The import from typing takes as long as this whole module.
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -51,5 +51,5 @@ def print_document(document: object) -> None:
 
 
 def complain(problem: str) -> None:
-    """Tell a problem in one line on standard error."""
+    """Print a problem as one line on standard error."""
     sys.stderr.write(f"smartpubsub: {problem}\n")

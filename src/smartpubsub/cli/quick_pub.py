@@ -1,4 +1,4 @@
-"""`smartpubsub pub` without click, for the forms of it that need no explanation."""
+"""`smartpubsub pub` without click, for its usual forms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from smartpubsub.client.blocking_socket import folder_of
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.errors import LostNodeError, PublishError
 
-TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
+TYPE_CHECKING = False  # The import from typing takes as long as this whole module.
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ def quick_pub(arguments: Sequence[str]) -> int | None:
         complain(str(error))
         return FAILURE
     except SmartPubSubError:
-        return None  # Nothing is published, and the whole command line tells more.
+        return None  # Nothing is published; click reports the error in full.
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:

@@ -20,7 +20,7 @@ def render() -> str:
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """The smartpubsub command and all below it, each with the words that call it."""
+    """The smartpubsub command and all its subcommands, each with the words that call it."""
     yield from commands_below("smartpubsub", smartpubsub)
 
 

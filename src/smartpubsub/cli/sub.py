@@ -62,15 +62,15 @@ def sub(
     """Subscribe, and print events as they come.
 
     With --since or --last, history comes first, in order of time, as far as it is kept; each event
-    comes once. An event's cid is the content id of a block that anyone can verify. With --json each
-    event is a JSON document on its own line.
+    comes once. An event's cid is the content id of a block that any node can verify. With --json
+    each event is a JSON document on its own line.
 
     The subscription ends with the command, unless it has --keep. Then the command prints the
     subscription's number first, and the subscription goes on, also when the node is started again.
     Its events wait on disk until the next sub --keep with the same predicate prints them, which
-    acknowledges them; they survive a crash of the node. A sub without --keep acknowledges nothing
-    of it. unsub ends it. The node keeps up to 100,000 events, 64 MiB and seven days of them;
-    node run --limit changes that.
+    acknowledges them; they survive a crash of the node. A sub without --keep acknowledges none of
+    them. unsub ends it. The node keeps up to 100,000 events, 64 MiB and seven days of them; node
+    run --limit changes that.
 
     With --exec, the variables EVENT, EVENT_ID and EVENT_PUBLISHER have the event. The next event
     waits until the command has ended; a command that fails ends sub with its exit code, and with
@@ -151,7 +151,7 @@ def _execute(command: str, event: dict[str, Any]) -> None:
 
 
 def show_all(events: Iterable[dict[str, Any]], show_event: Show) -> None:
-    """Show events as they come, and say how many were dropped."""
+    """Show events as they come, and report dropped ones."""
     for line in events:
         if line["event"]["dropped_before"]:
             tell_dropped(line["event"]["dropped_before"])
@@ -159,7 +159,7 @@ def show_all(events: Iterable[dict[str, Any]], show_event: Show) -> None:
 
 
 def tell_kept(begun: dict[str, Any], subscriptions: list[dict[str, Any]]) -> None:
-    """Say whether this continues a kept subscription, and whether others like it are kept."""
+    """Report whether this continues a kept subscription, and other kept ones with its predicate."""
     by_number = {info["subscription"]: info for info in subscriptions}
     number, own = begun["subscription"], by_number.pop(begun["subscription"], None)
     if own is None:
@@ -185,7 +185,7 @@ def tell_kept(begun: dict[str, Any], subscriptions: list[dict[str, Any]]) -> Non
 
 
 def tell_history(history: dict[str, Any]) -> None:
-    """Say how many events of history there are, and since when history is kept."""
+    """Report the number of events of history, and since when history is kept."""
     if history["kept_since"] is None:
         click.echo("no earlier events of it are kept", err=True)
     else:
@@ -200,7 +200,7 @@ def tell_history(history: dict[str, Any]) -> None:
 
 
 def tell_dropped(missed: int) -> None:
-    """Say that events were dropped."""
+    """Report dropped events."""
     came = f"{counted(missed, 'event')} came too fast and {'was' if missed == 1 else 'were'}"
     click.echo(f"note: {came} dropped", err=True)
 

@@ -31,11 +31,12 @@ from smartpubsub.protocols.blocks import time_text
 def why(
     event: str, subscription: str, data: str | None, publisher_data: str | None, as_json: bool
 ) -> None:
-    """Tell why an event has arrived at a subscription, or has not.
+    """Show why an event has arrived at a subscription, or has not.
 
-    EVENT is the id that pub prints. The node of the subscription answers; what the event says and
-    whether the network has it, only the node that published it knows. Nodes remember the last
-    100 events since they were started, and the last 1,000 of the last fifteen minutes.
+    EVENT is the id that pub prints. The node of the subscription answers. Only the node that
+    published the event knows its predicate and whether the network has it; name it with --node.
+    Nodes remember the last 100 events since they were started, and the last 1,000 of the last
+    fifteen minutes.
 
     \b
     Examples:

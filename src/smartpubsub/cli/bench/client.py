@@ -11,7 +11,7 @@ from smartpubsub.cli.output import json_option
 def client(as_json: bool) -> None:
     """Measure pub beside an empty Python program, and the memory of an idle node.
 
-    Starts a node, and runs pub and python -c pass in turn; takes the least time of each. The
+    Starts a node, runs pub and python -c pass in turn, and compares the shortest time of each. The
     processor time of pub does not include that of the node. Takes less than a minute. The exit code
     is 0 whatever the ratios are.
 

@@ -17,8 +17,8 @@ def gateway(readers: int, rate: int, seconds: int, as_json: bool) -> None:
     """Measure many readers of Server-Sent Events on one node.
 
     Starts a node with its gateway, opens the readers, publishes --rate events a second for
-    --seconds, and counts what each reader gets, and the memory and processor time of the node. The
-    exit code is 0 whatever the ratios are.
+    --seconds, and measures the events that each reader gets, and the memory and processor time of
+    the node. The exit code is 0 whatever the ratios are.
 
     \b
     Examples:

@@ -15,7 +15,7 @@ COMMANDS = {
     ),
     "hostile": LazyCommand(
         "smartpubsub.cli.bench.hostile:hostile",
-        "Measure how much a hostile peer delays the events of others.",
+        "Measure how much a hostile peer delays the events of other nodes.",
     ),
     "sustained": LazyCommand(
         "smartpubsub.cli.bench.sustained:sustained",
@@ -23,7 +23,7 @@ COMMANDS = {
     ),
     "load": LazyCommand(
         "smartpubsub.cli.bench.load:load",
-        "Measure what an event costs as load and subscribers grow.",
+        "Measure the cost of an event as load and subscribers grow.",
     ),
     "client": LazyCommand(
         "smartpubsub.cli.bench.client:client",
@@ -33,9 +33,7 @@ COMMANDS = {
         "smartpubsub.cli.bench.gateway:gateway",
         "Measure many readers of Server-Sent Events on one node.",
     ),
-    "sim": LazyCommand(
-        "smartpubsub.cli.bench.sim:sim", "Measure the simulator beside another one."
-    ),
+    "sim": LazyCommand("smartpubsub.cli.bench.sim:sim", "Measure the simulator beside SimPy."),
     "pipeline": LazyCommand(
         "smartpubsub.cli.bench.pipeline:pipeline",
         "Measure the data pipeline beside SQL and the engine alone.",

@@ -17,7 +17,7 @@ from smartpubsub.testbed.hostile.attacks import ATTACKS
 )
 @json_option
 def hostile(names: tuple[str, ...], as_json: bool) -> None:
-    """Measure how much a hostile peer delays the events of others.
+    """Measure how much a hostile peer delays the events of other nodes.
 
     Three nodes in processes of their own publish to each other while a peer attacks all of them.
     The latency of an acknowledged event under each attack is divided by that of the quiet time just

@@ -13,7 +13,7 @@ from smartpubsub.cli.output import ChartPath, json_option
 @click.option("--plot", type=ChartPath(), help="Write a chart (PNG or SVG).")
 @json_option
 def load(plot: Path | None, as_json: bool) -> None:
-    """Measure what an event costs as load and subscribers grow.
+    """Measure the cost of an event as load and subscribers grow.
 
     Measures the processor time of all nodes for an event with 1 to 512 events outstanding, and for
     a delivery with 1 to 50 subscribers, of ScoutSubs, FastDelivery, Pulsarcast and py-libp2p's

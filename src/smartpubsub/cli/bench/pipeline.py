@@ -17,7 +17,7 @@ PARTS = ("match", "ingest", "campaign", "nodes", "skew", "little")
     "parts",
     type=click.Choice(PARTS),
     multiple=True,
-    help="Measure this part only; may be given again.",
+    help="Measure this part only; may be repeated.",
 )
 @click.option(
     "--subscriptions",
@@ -31,7 +31,7 @@ PARTS = ("match", "ingest", "campaign", "nodes", "skew", "little")
     type=click.IntRange(min=1),
     default=1_000_000,
     show_default=True,
-    help="The number of events that match gets; the join in SQL gets 5,000 of them.",
+    help="The number of events for match; the join in SQL gets 5,000 of them.",
 )
 @json_option
 def pipeline(
@@ -41,9 +41,9 @@ def pipeline(
 
     match: events and subscriptions, by the stage and by a join in Spark SQL. ingest: generated
     comments, beside spark.read.json. campaign: 400 short simulations. nodes: a node as source and
-    sink. skew: match where a third of all subscriptions name one attribute, and its memory.
-    little: commands on a few rows, beside an empty session. Takes about five minutes; Ctrl-C prints
-    what was measured before it. The exit code is 0 whatever the ratios are.
+    sink. skew: match where a third of all subscriptions name one attribute, and its memory. little:
+    commands on a few rows, beside an empty session. Takes about five minutes; Ctrl-C prints the
+    figures measured so far. The exit code is 0 whatever the ratios are.
 
     \b
     Examples:
@@ -60,6 +60,6 @@ def pipeline(
     try:
         with told_plainly():
             run(report, seed, progress=print_step, sizes=sizes, parts=parts)
-    finally:  # What was measured before an interruption or an error counts.
+    finally:  # The report has what was measured before an interruption or an error.
         if report.figures:
             print_report(report, as_json)

@@ -1,4 +1,4 @@
-"""What benchmarks have in common: the option --seed, and how they show what they do and find."""
+"""The common part of benchmark commands: the option --seed, progress, and the report."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from smartpubsub.cli.output import print_json
 
 
 def seed_option(of: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The option --seed, of what is generated."""
+    """The option --seed of the generated data."""
     return click.option(
         "--seed",
         type=click.IntRange(min=0),
@@ -26,7 +26,7 @@ def show(run: Callable[[Callable[[str], None]], Report], as_json: bool) -> None:
 
 
 def print_step(step: str) -> None:
-    """Say what is measured now."""
+    """Print the step that begins."""
     click.echo(step, err=True)
 
 

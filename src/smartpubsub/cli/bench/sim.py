@@ -12,7 +12,7 @@ from smartpubsub.errors import SmartPubSubError
 @click.option("--full", is_flag=True, help="Add ten thousand nodes (some minutes, 2 GB).")
 @json_option
 def sim(seed: int, full: bool, as_json: bool) -> None:
-    """Measure the simulator beside another one.
+    """Measure the simulator beside SimPy.
 
     Compares the simulator's kernel with SimPy, and Kademlia and Floodsub in it with a bare heap of
     events; with --full also ten thousand nodes with a thousand. Takes less than a minute, or some

@@ -25,11 +25,11 @@ from smartpubsub.cli.output import json_option
 def sustained(minutes: float, subscribers: int, as_json: bool) -> None:
     """Measure a steady load for long, and overload.
 
-    Measures the most that a publisher and its subscribers carry, publishes at 80 % of that rate,
-    and compares the latency and the memory of the second half of that time with the first half.
-    Then it tries to publish twice as much as the nodes carry, with a limit of 5 seconds for each
-    event: publishers wait, events that take longer are errors, and none that was acknowledged is
-    lost. Uses loopback only. The exit code is 0 whatever the ratios are.
+    Measures the highest rate that a publisher and its subscribers carry, publishes at 80 % of that
+    rate, and compares the latency and the memory of the second half of that time with the first
+    half. Then it offers twice that rate, with a limit of 5 seconds for each event: publishers wait,
+    events that take longer are errors, and no acknowledged event may be lost. Uses loopback only.
+    The exit code is 0 whatever the ratios are.
 
     \b
     Examples:

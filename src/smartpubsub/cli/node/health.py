@@ -1,4 +1,4 @@
-"""Checks of what a node needs from the machine, each with a remedy."""
+"""Checks of the machine for running a node, each with a remedy."""
 
 import os
 import re
@@ -19,7 +19,7 @@ OLDEST_NODE_JS = 20
 def node_checks() -> Iterator[Check]:
     libp2p = check_libp2p()
     yield libp2p
-    if libp2p.ok:  # Without it there are no settings.
+    if libp2p.ok:  # Without libp2p, the settings cannot be read.
         yield check_connection()
         yield from settings_checks()
     yield check_javascript()
@@ -95,13 +95,13 @@ def connect_two_peers() -> None:
 
 
 def settings_checks() -> Iterator[Check]:
-    """Check what the node's settings need."""
+    """Check the data folder and the addresses of the settings."""
     from smartpubsub.node.configuration import ConfigError, load_config
 
     try:
         config = load_config()
     except ConfigError as error:
-        remedy = "put the setting right"
+        remedy = "correct the setting"
         yield verdict(
             "node's settings", ok=False, needed=FOR_NODES, found=str(error), remedy=remedy
         )
@@ -129,7 +129,7 @@ def check_listening(addresses: Sequence[str]) -> Check:
         ok=not problems,
         needed=FOR_NODES,
         found=problems[0] if problems else f"{', '.join(addresses)} can be listened on",
-        remedy="end what uses it, which may be a node of yours, or choose another with --listen",
+        remedy="end the program that uses it, perhaps a node, or choose another with --listen",
     )
 
 

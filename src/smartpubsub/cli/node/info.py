@@ -18,7 +18,7 @@ _NETWORKS = {
 
 @click.command()
 @data_option
-@click.option("--metrics", is_flag=True, help="Print what it has counted, as Prometheus reads it.")
+@click.option("--metrics", is_flag=True, help="Print its metrics in Prometheus' text format.")
 @json_option
 def info(data: str | None, metrics: bool, as_json: bool) -> None:
     """Show a running node and its subscriptions.
@@ -64,7 +64,7 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def distrusted_text(found: dict[str, Any]) -> str:
-    """Format what a node holds against a peer."""
+    """Format a convicted or blamed peer."""
     reasons = [f"{reason} ({times:,})" for reason, times in found["reasons"].items()]
     proven = [f"convicted: has signed {found['convicted_by']}"] if found["convicted_by"] else []
     blamed = [f"blame {found['blame']:.1f}: {', '.join(reasons)}"] if found["blame"] else []
@@ -72,7 +72,7 @@ def distrusted_text(found: dict[str, Any]) -> str:
 
 
 def account_text(account: dict[str, Any]) -> str:
-    """Format what a node keeps for others of one class."""
+    """Format an account of what a node keeps for other nodes."""
     refused = f", {account['refused']:,} refused" if account["refused"] else ""
     evicted = f", {account['evicted']:,} evicted" if account["evicted"] else ""
     share = f"{account['size']:,} of {account['size_max']:,}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LIMIT = "--limit"
 ATTRIBUTES_MAX = 1_000
-"""The node has a limit of its own, which may be lower, and says so."""
+"""The highest limit; the node checks its own, which may be lower."""
 
 data_option = click.option(
     "--data",
@@ -77,7 +77,7 @@ def _given(limits: Sequence[str]) -> dict[str, str]:
 def running_node(data: str | None) -> Iterator[ControlClient]:
     """Connect to the node that runs in a data folder.
 
-    If an answer takes long, standard error says what the command waits for.
+    If an answer takes long, print on standard error what the command waits for.
     """
     from smartpubsub.client.commands import ControlClient
 
@@ -95,7 +95,7 @@ def _folder(data: str | None) -> str:
 
 
 def tell_wait(what: str) -> None:
-    """Say on standard error what a command waits for."""
+    """Print on standard error what a command waits for."""
     click.echo(f"smartpubsub: {what}", err=True)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     "--announce",
     metavar="MULTIADDR",
     multiple=True,
-    help="An address that others reach the node at, behind NAT or in a container; may be repeated."
+    help="An address at which other nodes reach it, behind NAT or in a container; may be repeated."
     "  [default: where it listens]",
 )
 @click.option(
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--protocol",
     type=ProtocolName(),
-    help="How subscriptions by content are routed; topics and groups are there with all of them."
+    help="The protocol of subscriptions by content; every node has topics and groups too."
     "  [default: scoutsubs]",
 )
 @click.option("--variant", type=VariantName(), help="The variant of the protocol.")

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 OnReady = Callable[[Node, Endpoint | None], None]
-"""Called with the node, and with the place of its HTTP gateway if it has one."""
+"""Called with the node, and with the address of its HTTP gateway if it has one."""
 
 
 def run_node(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], None]) -> None:
@@ -43,7 +43,7 @@ async def _run(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], N
             whole.start_soon(clean_memory)
             _log.info("starting", extra={"fields": {"data": config.data}})
             node = Node(config=config)
-            # Clients go before the node does, so that it can still end their subscriptions.
+            # Clients end before the node, so that it can still end their subscriptions.
             async with started(node, on_wait), trio.open_nursery() as clients:
                 await clients.start(Control(node).serve)
                 http_at = await _serve_http(node, clients)
@@ -69,7 +69,7 @@ async def _serve_http(node: Node, clients: trio.Nursery) -> Endpoint | None:
 
 @asynccontextmanager
 async def started(node: Node, on_wait: Callable[[str], None]) -> AsyncIterator[None]:
-    """Start a node; tell what it waits for from a thread, because a core blocks while it reads."""
+    """Start a node; a thread reports what it waits for, because a core blocks while it loads."""
     is_over = threading.Event()
 
     def tell() -> None:

@@ -49,8 +49,8 @@ _WHAT = "CAR files, as smartpubsub topic export writes them"
     "topics",
     multiple=True,
     metavar="TOPIC",
-    help="A topic of the running node, by its content id, instead of CAR files; with --from one of"
-    " the archive, also by its name. May be given again.",
+    help="A topic of the running node, by its content id, instead of CAR files; with --from, one of"
+    " the archive, also by its name. May be repeated.",
 )
 @data_option
 @click.option("--out", metavar="DIR", help="The archive to add to; may be new.")
@@ -59,14 +59,14 @@ _WHAT = "CAR files, as smartpubsub topic export writes them"
 @click.option(
     "--follow",
     is_flag=True,
-    help="Add what comes, until Ctrl-C or SIGTERM; the next start goes on there. Writes Delta.",
+    help="Add new events until Ctrl-C or SIGTERM; the next start continues there. Writes Delta.",
 )
 @click.option(
     "--predicate",
     "predicates",
     multiple=True,
     metavar="PREDICATE",
-    help="With --follow: events that match it, of no topic. May be given again.",
+    help="With --follow: archive the events that match it, outside of topics. May be repeated.",
 )
 @click.option(
     "--every",
@@ -190,9 +190,9 @@ def run_following(
     out: str,
     every_s: float,
 ) -> None:
-    """Archive what comes until a signal ends the command."""
+    """Archive new events until a signal ends the command."""
     need_delta()
-    # Spark takes seconds to start; what is wrong is said before.
+    # Spark takes seconds to start, so errors are reported before.
     with running_node(data) as node:
         node.ask("info")
         for topic in topics:
@@ -214,7 +214,7 @@ def run_following(
         click.echo(f"{what}: {text or 'nothing new'}", err=True)
 
     over = threading.Event()
-    # Batches are small, and Java should not compile at length what the first ones need.
+    # Batches are small, and Java's optimising compiler would delay the first ones.
     options = replace(
         spark.session_options(), is_short=True, settings=(*QUICK.items(), *spark.settings)
     )
@@ -300,7 +300,7 @@ def _into_tables(
     check_archive_output(session, out)
     with handed_over(session, exported, out) as more:
         cars = find_cars(session, [*sources, *more])
-        # What is new depends on the archive too, so no two writes are the same.
+        # The new blocks depend on the archive too, so no two writes are the same.
         now = time.time_ns()
         output = Output.of(session, table_format, "archive", [], at=now)
         done = add_to_archive(session, cars, out, output)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     default=("english",),
     show_default=True,
     metavar="LANGUAGE",
-    help="Leave out the most common words of a language; may be given again.",
+    help="Leave out the most common words of a language; may be repeated.",
 )
 @click.option(
     "--model",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MEMORY_MB_MIN = 1024
 SHORT_BYTES = 32 << 20
-"""Inputs up to this size are processed before Java's optimising compiler would pay."""
+"""For inputs up to this size, Java's optimising compiler costs more than it saves."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,7 +54,7 @@ class SparkOptions:
     def session(self, title: str, told: Callable[[], str] | None = None) -> Iterator[SparkSession]:
         """A session that reports progress and has one-line errors.
 
-        `told` reports the progress of a stage that knows it better than Spark does.
+        `told` is the progress of a stage that knows it better than Spark does.
         """
         with needing_spark():
             from smartpubsub.pipeline.errors import told_plainly
@@ -71,9 +71,9 @@ class SparkOptions:
     def run(
         self, title: str, stage: Callable[[SparkSession | None], Summary], *paths: str
     ) -> Summary:
-        """Run a stage; without Spark, which takes seconds to start, if the stage can.
+        """Run a stage; without Spark, which takes seconds to start, if possible.
 
-        It can if there is little data at its paths, and all are on this machine.
+        It is possible if there is little data, all of it on this machine.
         """
         with needing_spark():
             from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ class SparkOptions:
             return stage(session)
 
     def session_options(self) -> SessionOptions:
-        """What a new session is started with."""
+        """The options of a new session."""
         from smartpubsub.pipeline.sessions import SessionOptions
 
         return SessionOptions(
@@ -146,7 +146,7 @@ class SparkOptions:
 
 @contextmanager
 def interruptible(title: str) -> Iterator[None]:
-    """Say what was interrupted by Ctrl-C."""
+    """Name the stage that Ctrl-C has interrupted."""
     try:
         yield
     except KeyboardInterrupt:
@@ -181,7 +181,7 @@ format_option = click.option(
 
 @contextmanager
 def needing_spark() -> Iterator[None]:
-    """Say what to install where an import fails."""
+    """Name the package to install if an import fails."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -214,7 +214,7 @@ def spark_options(function: Function) -> Function:
             multiple=True,
             callback=_settings,
             metavar="NAME=VALUE",
-            help="A setting of Spark; may be given again.",
+            help="A setting of Spark; may be repeated.",
         ),
         json_option,
     )
@@ -224,7 +224,7 @@ def spark_options(function: Function) -> Function:
 
 
 def _gathering(function: Function) -> Function:
-    """Hand the options over as one argument called `spark`."""
+    """Pass the options as one argument called `spark`."""
 
     def gathered(**values: Any) -> Any:
         names = ("master", "remote", "memory_mb", "settings", "as_json")

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BANNER = """\
-spark is a session, and sf has the functions of columns.
-ingest, match, measure, campaign and report are stages; stream reads a node. help(match) tells more.
+spark is a session, and sf has the functions of columns. ingest, match, measure, campaign and report
+are stages; stream reads a node. help(match) explains one.
 Ctrl-D ends Spark."""
 
 
 class Shell(InteractiveConsole):
-    """A Python prompt with one-line errors for what a user can put right."""
+    """A Python prompt with one-line errors for mistakes of the user."""
 
     def showtraceback(self) -> None:
         """Print the exception that was raised."""
@@ -66,7 +66,7 @@ def shell(spark: SparkOptions) -> None:
 
 
 def names(session: SparkSession) -> dict[str, Any]:
-    """What a prompt has."""
+    """The names that are defined at the prompt."""
     from pyspark.sql import functions as sf
 
     from smartpubsub.pipeline import stages

@@ -142,7 +142,7 @@ def check_inputs(spark: SparkOptions, chosen: dict[str, Any]) -> None:
 
 
 class Made(NamedTuple):
-    """How many rows were read and written, by table, and how many records were left out."""
+    """The numbers of rows read and written, by table, and of records left out."""
 
     rows_in: dict[str, int]
     rows_out: dict[str, int]

@@ -39,7 +39,7 @@ HEAD = (
     "protocols",
     multiple=True,
     type=ProtocolName(),
-    help="A protocol to compare; may be given again.  [default: all; protocols with topics"
+    help="A protocol to compare; may be repeated.  [default: all; protocols with topics"
     " only in the scenario reddit]",
 )
 @click.option(
@@ -47,7 +47,7 @@ HEAD = (
     "variants",
     multiple=True,
     type=VariantName(),
-    help="A variant to compare, if the protocol has any; may be given again.  [default: all]",
+    help="A variant to compare, if the protocol has any; may be repeated.  [default: all]",
 )
 @sim_options
 @json_option
@@ -106,7 +106,7 @@ def compare(
 
 
 def tell_of_topics(protocols: Sequence[str], options: SimOptions) -> None:
-    """Print a note if one protocol has changed the scenario of all of them."""
+    """Print a note if a protocol with topics only changes the scenario of all."""
     knowing = [name for name in dict.fromkeys(protocols) if spec_of(name).has_only_topics]
     is_changed = not options.workload and options.scenario_name not in TOPICS_SCENARIOS
     if knowing and is_changed:
@@ -118,7 +118,7 @@ def tell_of_topics(protocols: Sequence[str], options: SimOptions) -> None:
 
 
 def tell_who_is_left_out(protocols: Sequence[str]) -> None:
-    """Print a note if protocols are left out although none was chosen."""
+    """Print a note if the default choice leaves protocols out."""
     for name in protocols:
         click.echo(
             f"note: {name} has topics only and is left out; to compare it too, name it and"
@@ -128,14 +128,14 @@ def tell_who_is_left_out(protocols: Sequence[str]) -> None:
 
 
 def usual_protocols(options: SimOptions) -> tuple[str, ...]:
-    """All protocols that can run the scenario unchanged; some have topics only."""
+    """All protocols that can run the scenario unchanged; protocols with topics only cannot."""
     has_topics = options.scenario_name in TOPICS_SCENARIOS
     specs = PROTOCOLS.specs.values()
     return tuple(spec.name for spec in specs if has_topics or not spec.has_only_topics)
 
 
 def choices(protocols: Sequence[str], variants: Sequence[str]) -> list[tuple[str, str]]:
-    """The runs: each protocol, in the chosen ones of its variants, or in all."""
+    """The runs: each protocol in its chosen variants, or in all of them."""
     chosen = []
     for protocol in dict.fromkeys(protocols):
         spec = spec_of(protocol)

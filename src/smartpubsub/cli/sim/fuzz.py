@@ -44,7 +44,7 @@ TELL_EVERY_RUNS = 50
     "protocols",
     multiple=True,
     type=ProtocolName(),
-    help="A protocol to run; may be given again.  [default: all]",
+    help="A protocol to run; may be repeated.  [default: all]",
 )
 @click.option(
     "--check-every",

@@ -31,7 +31,7 @@ COMMANDS = {
 
 @contextmanager
 def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """Have SIGTERM end a run as Ctrl-C does: with the result so far, and all files closed."""
+    """Make SIGTERM end a run as Ctrl-C does: with the result so far, and all files closed."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -30,13 +30,13 @@ check_option = click.option(
 )
 
 SIM_BITS_MAX = 12
-"""Of proofs of work; the simulator makes the ids of all honest nodes."""
+"""The highest proof of work: the simulator has to make the ids of all honest nodes."""
 
 adversary_option = click.option(
     "--adversary",
     type=AdversaryType(),
     multiple=True,
-    help="A SHARE of the nodes lies; may be given again. Publishers stay honest, unless all nodes"
+    help="A SHARE of the nodes lies; may be repeated. Publishers stay honest, unless all nodes"
     " publish. The result counts honest nodes only. KIND is one of: "
     + "; ".join(f"{kind}, which {text}" for kind, text in KINDS.items())
     + ". The number after sybil is a count for each attribute.",

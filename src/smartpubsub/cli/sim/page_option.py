@@ -1,4 +1,4 @@
-"""The page of a whole network, beside a run and after it."""
+"""The option --page: a web page of the whole network, during a run and after it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ page_option = click.option(
 def shown(
     port: int | None, title: str, nodes: int, *, is_live: bool, can_kill: bool = False
 ) -> Iterator[Scene | None]:
-    """Serve the page of a network, if there is a port for it."""
+    """Serve the page of a network, if a port is given."""
     if port is None:
         yield None
         return
@@ -46,7 +46,7 @@ def shown(
 
 
 def stay(scene: Scene | None) -> None:
-    """Keep the page when the run is over, until Ctrl-C."""
+    """Serve the page after the run until Ctrl-C."""
     if scene is not None:
         scene.end()
         click.echo("the run is over; Ctrl-C ends the page", err=True)

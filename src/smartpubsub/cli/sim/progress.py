@@ -17,9 +17,9 @@ _CLEAR_LINE = "\r\x1b[K"
 
 
 class StderrProgress(Progress):
-    """One line on a terminal that changes; elsewhere a line from time to time.
+    """One changing line on a terminal; elsewhere a line from time to time.
 
-    It is a context manager, so that the line is gone when the run is over.
+    It is a context manager, which removes the line when the run is over.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class StderrProgress(Progress):
             click.echo(f"{self._title}{stage}", err=True)
 
     def tick(self, world: Watched) -> None:
-        """Show the progress, unless that was done just now."""
+        """Show the progress, at most every so often."""
         now = time.monotonic()
         if now - self._shown_at < self._every_s:
             return
@@ -60,7 +60,7 @@ class StderrProgress(Progress):
         self._shown_at, self._shown_messages = now, world.sent_count
 
     def line(self, world: Watched, passed_s: float) -> str:
-        """What to show, some seconds after the last line."""
+        """The next line, some seconds after the last one."""
         messages = world.sent_count
         rate = (messages - self._shown_messages) / passed_s
         return (

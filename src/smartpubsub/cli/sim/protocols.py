@@ -38,7 +38,7 @@ def note_what_is_ignored(context: click.Context, protocol: str) -> None:
 
 
 def note_what_is_instead(protocol: str, options: SimOptions) -> None:
-    """Print a note if a protocol runs a scenario differently from others."""
+    """Print a note if a protocol runs a scenario with topics instead of predicates."""
     is_changed = not options.workload and options.scenario_name not in TOPICS_SCENARIOS
     if spec_of(protocol).has_only_topics and is_changed:
         click.echo(

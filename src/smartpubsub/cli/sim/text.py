@@ -24,7 +24,7 @@ def result_text(result: Result) -> str:
 
 
 def lines_of(found: dict[str, Any], took: str, violations: Sequence[Violation]) -> str:
-    """A result in a few lines, wherever it is from."""
+    """The result of a simulated or a real run in a few lines."""
     lines = [
         ("ran", _what_ran(found)),
         ("events", f"{found['injected']:,} injected, {found['published']:,} acknowledged"),

@@ -49,21 +49,21 @@ HEAD = (
     "attacks",
     type=AdversaryType(),
     multiple=True,
-    help="An attack, beside a run without one; may be given again.  [default: seventeen runs]",
+    help="An attack, beside a run without one; may be repeated.  [default: seventeen runs]",
 )
 @click.option(
     "--resilience",
     "resiliences",
     multiple=True,
     type=click.Choice(RESILIENCES),
-    help="A resilience to run in; may be given again.  [default: all that a protocol has]",
+    help="A resilience to run in; may be repeated.  [default: all that a protocol has]",
 )
 @click.option(
     "--protocol",
     "protocols",
     multiple=True,
     type=ProtocolName(),
-    help="A protocol to run; may be given again.  [default: all]",
+    help="A protocol to run; may be repeated.  [default: all]",
 )
 @click.option(
     "--markdown",
@@ -85,12 +85,11 @@ def adversaries(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Show what nodes that lie cost honest nodes, in all protocols.
+    """Show how lying nodes affect honest nodes, in all protocols.
 
-    Counts what honest nodes are owed, how much of it comes and when, the nodes that were convicted
-    by evidence, and the messages. The kinds of
-    adversaries are those of `smartpubsub sim run --adversary`. The exit code is 1 if an event is
-    lost.
+    Counts the events that honest nodes are owed, how many of them arrive and when, the nodes that
+    were convicted by evidence, and the messages. The kinds of adversaries are those of `smartpubsub
+    sim run --adversary`. The exit code is 1 if an event is lost.
 
     \b
     Examples:

@@ -26,7 +26,7 @@ COMMANDS = {
     ),
     "adversaries": LazyCommand(
         "smartpubsub.cli.study.adversaries:adversaries",
-        "Show what nodes that lie cost honest nodes, in all protocols.",
+        "Show how lying nodes affect honest nodes, in all protocols.",
     ),
 }
 

@@ -48,7 +48,7 @@ def load(nodes: int, seed: int, as_json: bool) -> None:
 
 
 def cells(found: Load) -> list[str]:
-    """A way to spread the load as a row of the table."""
+    """A way to distribute the load as a row of the table."""
     return [
         found.mapping,
         f"{found.fan_out_max or 'any'}",
@@ -61,5 +61,5 @@ def cells(found: Load) -> list[str]:
 
 
 def skew_cells(skew: Skew) -> list[str]:
-    """How one thing is spread, in three cells."""
+    """One distribution in three cells."""
     return [f"{skew.mean:,.1f}", f"{skew.p99_over_mean:,.1f}", f"{skew.max_over_mean:,.1f}"]

@@ -113,7 +113,7 @@ def hostile(
 
 
 def attack_text(found: dict[str, Any]) -> str:
-    """Which attacks there were, and who used the processor."""
+    """The attacks, and the processor time of nodes and attackers."""
     used = f"nodes {found['nodes_cpu_s']:,} s, attackers {found['attackers_cpu_s']:,} s"
     lines = {
         "attacks": ", ".join(found["attacks"]),

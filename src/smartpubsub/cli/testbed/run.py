@@ -33,7 +33,7 @@ NODES_MAX = 500
 """More nodes, each with its connections, overload a machine."""
 WORKERS_MAX = 64
 REAL_KINDS = ("drop", "drop-half", "delay", "forge-ack", "sybil")
-"""The adversaries that need nothing but a core of their own."""
+"""The adversaries that only need a core of their own."""
 
 
 @click.command()

@@ -24,7 +24,7 @@ from smartpubsub.testbed.soak.run import Soak, SoakOptions
 
 NODES_MAX = 100
 WARM_UP_S_MAX = 3_000.0
-"""Nodes remember events for up to 45 minutes, so that they deliver none twice."""
+"""Nodes remember events for up to 45 minutes to deliver none twice; only then memory is stable."""
 WARM_UP_SHARE = 0.7
 """A process counts as warm after this share of a shorter soak."""
 SAMPLES_WANTED = 60
@@ -77,15 +77,14 @@ rate_option = click.option(
     type=click.IntRange(0, 20),
     default=2,
     show_default=True,
-    help="The number of replicas besides the first; so many nodes fail within a minute.",
+    help="The number of replicas besides the first, and of nodes that fail within a minute.",
 )
 @click.option(
     "--history-minutes",
     type=click.FloatRange(0, 60_000),
     default=10.0,
     show_default=True,
-    help="How long nodes keep events for later subscribers. It takes as long until memory does not"
-    " grow any more.",
+    help="How long nodes keep events for later subscribers. Memory grows for as long.",
 )
 @click.option(
     "--warm-up-minutes",
@@ -180,7 +179,7 @@ def soak(
 
 
 def _make(folder: Path) -> None:
-    """Make the folder before hours have passed."""
+    """Make the folder at the start, so that an error does not come after hours."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "soak.json").touch()

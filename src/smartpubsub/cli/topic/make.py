@@ -29,7 +29,7 @@ def create(
     """Create a topic.
 
     Prints its content id, by which other nodes find it from then on. Without options any node may
-    publish in it. With --allow only the named nodes may, and those that --request names can ask
+    publish in it. With --allow only the named nodes may, and the nodes named by --request can ask
     them to. node info prints the id of a node.
 
     \b
@@ -52,7 +52,7 @@ def create(
     "removed",
     metavar="NAME",
     multiple=True,
-    help="A link to remove; may be given again.",
+    help="A link to remove; may be repeated.",
 )
 @data_option
 @json_option

@@ -34,7 +34,7 @@ def _events(
     metavar=f"EVENT|{NONE}",
     multiple=True,
     callback=_events,
-    help="An event to link to, in a topic with --linking custom; may be given again.",
+    help="An event to link to, in a topic with --linking custom; may be repeated.",
 )
 @click.option(
     "--wait",

@@ -80,7 +80,7 @@ _OPTIONS = (
     click.option(
         "--ordered/--unordered",
         default=None,
-        help="Give all readers one order: only this node publishes, also on request of others.",
+        help="Give all readers one order: only this node publishes, also on request of peers.",
     ),
     click.option(
         "--allow",
@@ -88,7 +88,7 @@ _OPTIONS = (
         metavar=f"PEER|{SELF}|{ANYONE}",
         multiple=True,
         callback=_peers,
-        help=f"A peer that may publish; may be given again. This node may only if {SELF} is given.",
+        help=f"A peer that may publish; may be repeated. This node may only if {SELF} is given.",
     ),
     click.option(
         "--request",
@@ -96,7 +96,7 @@ _OPTIONS = (
         metavar=f"PEER|{ANYONE}|{NOBODY}",
         multiple=True,
         callback=_peers,
-        help="A peer that may ask the publishers to publish; may be given again.",
+        help="A peer that may ask the publishers to publish; may be repeated.",
     ),
     click.option(
         "--linking",
@@ -109,7 +109,7 @@ _OPTIONS = (
         metavar="NAME=TOPIC",
         multiple=True,
         callback=_subtopics,
-        help="A link to another topic; may be given again.",
+        help="A link to another topic; may be repeated.",
     ),
 )
 
