@@ -16,7 +16,7 @@ from smartpubsub.client.transport import Transport
 from smartpubsub.node.control.limits import socket_path
 
 REQUESTS_AT_ONCE = 16
-"""Requests of one client that are under way at once; a node serves so many connections only."""
+"""The open requests of one client; a node serves a limited number of connections."""
 _RECEIVE_BYTES = 64 << 10
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
@@ -43,8 +43,8 @@ class AsyncStream:
             return b""
 
     async def finish(self) -> None:
-        """Say that no more will be sent, and wait until the peer closes."""
-        # A task that is cancelled also has to leave its subscription.
+        """End the sending side, and wait until the peer closes."""
+        # A cancelled task also has to leave its subscription.
         with anyio.move_on_after(FINISH_S_MAX, shield=True):
             try:
                 await self._stream.send_eof()
@@ -74,13 +74,13 @@ class Connects(Protocol):
 
 
 class Turns:
-    """Limits the requests of one client that are under way at once."""
+    """Limits the open requests of one client."""
 
     def __init__(self) -> None:
         self._turns = anyio.Semaphore(REQUESTS_AT_ONCE)
 
     def turn(self) -> AbstractAsyncContextManager[object]:
-        """Wait until one more request may be under way."""
+        """Wait until one more request may be open."""
         return self._turns
 
 
@@ -117,7 +117,7 @@ async def attached(client: Client, transport: Transport) -> AsyncIterator[None]:
         await client.attach(transport, tasks.start_soon)
         yield
     finally:
-        # Handlers raise no errors, and an error of the block is not to come as a group.
+        # Handlers raise no errors, so an error of the block need not come in a group.
         tasks.cancel_scope.cancel()
         with anyio.CancelScope(shield=True):
             await client.detach()

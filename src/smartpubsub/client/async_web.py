@@ -34,5 +34,5 @@ class AsyncWeb(Turns):
         await anyio.sleep(s)
 
     def shielded(self) -> anyio.CancelScope:
-        """Let a task that is cancelled do the rest, for a limited time."""
+        """Shield a block from cancellation, for a limited time."""
         return anyio.move_on_after(FINISH_S_MAX, shield=True)

@@ -34,14 +34,14 @@ Outer = TypeVar("Outer")
 
 
 class Blocking(Generic[Inner]):
-    """Something of a node, with blocking methods."""
+    """The base of objects whose asynchronous methods are made blocking."""
 
     def __init__(self, inner: Inner) -> None:
         self._inner = inner
 
 
 class _Read(Generic[Inner, T]):
-    """An attribute of what is inside."""
+    """An attribute of the wrapped object."""
 
     def __init__(self, read: Callable[[Inner], T]) -> None:
         self._read = read
@@ -61,7 +61,7 @@ class _Read(Generic[Inner, T]):
 def _blocking(
     method: Callable[Concatenate[Inner, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Blocking[Inner], P], T]:
-    """The same method, which returns the result."""
+    """Make a method that blocks until the result is there."""
 
     @wraps(method)
     def call(self: Blocking[Inner], /, *arguments: P.args, **options: P.kwargs) -> T:
@@ -74,7 +74,7 @@ def _blocking(
 def _wrapped(
     method: Callable[Concatenate[Inner, P], T], kind: Callable[[T], Outer]
 ) -> Callable[Concatenate[Blocking[Inner], P], Outer]:
-    """The same method, which returns something with blocking methods."""
+    """Make a method whose result has blocking methods."""
 
     @wraps(method)
     def call(self: Blocking[Inner], /, *arguments: P.args, **options: P.kwargs) -> Outer:
@@ -86,7 +86,7 @@ def _wrapped(
 def _blocking_wrapped(
     method: Callable[Concatenate[Inner, P], Coroutine[Any, Any, T]], kind: Callable[[T], Outer]
 ) -> Callable[Concatenate[Blocking[Inner], P], Outer]:
-    """The same method, which returns something with blocking methods."""
+    """Make a method that blocks, and whose result has blocking methods."""
 
     @wraps(method)
     def call(self: Blocking[Inner], /, *arguments: P.args, **options: P.kwargs) -> Outer:
@@ -165,7 +165,7 @@ class BlockingTopic(Blocking[Topic]):
 
 
 class BlockingGroup(Blocking[Group]):
-    """A group: its predicate and its owner; None is the node itself."""
+    """A group: its predicate and its owner; None stands for the node itself."""
 
     predicate = _Read[Group, Predicate](lambda group: group.predicate)
     owner = _Read[Group, str | None](lambda group: group.owner)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import select
 
-# The module socket makes enums of all constants when it is imported, which takes longer than a
-# request does. Its class is the same with a few methods more.
+# Importing the module socket makes enums of all its constants, which takes longer than a
+# request. Its class is this one with a few more methods.
 from _socket import AF_UNIX, SHUT_RDWR, SHUT_WR, SOCK_STREAM, socket
 
 from smartpubsub.node.control.limits import socket_path
 from smartpubsub.node.errors import ControlError, NoNodeError
 
-TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
+TYPE_CHECKING = False  # The import from typing takes as long as this whole module.
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any, TypeVar
@@ -27,7 +27,7 @@ _RECEIVE_BYTES = 64 << 10
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on streams that block: it ends without ever suspending."""
+    """Run a coroutine on blocking streams, where it never suspends."""
     try:
         coroutine.send(None)
     except StopIteration as done:
@@ -54,7 +54,7 @@ class BlockingStream:
         return self._socket.recv(_RECEIVE_BYTES)
 
     async def finish(self) -> None:
-        """Say that no more will be sent, and wait until the peer closes."""
+        """End the sending side, and wait until the peer closes."""
         try:
             self._socket.shutdown(SHUT_WR)
             self._socket.settimeout(FINISH_S_MAX)
@@ -85,7 +85,7 @@ def is_readable(file: int) -> bool:
 
 
 class NoLimit:
-    """Lets all requests be made at once."""
+    """A limit that allows any number of requests."""
 
     async def __aenter__(self) -> None:
         return None
@@ -113,17 +113,17 @@ class BlockingNetwork:
         return BlockingStream(made)
 
     def turn(self) -> NoLimit:
-        """Threads are their own limit."""
+        """Do not limit requests: a thread makes one at a time."""
         return NoLimit()
 
 
 def node_name(folder: str) -> str:
-    """How errors call the node."""
+    """The node's name in errors."""
     return f"the node in {folder}"
 
 
 def unreachable(folder: str, error: OSError) -> ControlError:
-    """Say why a node cannot be reached, and what to do."""
+    """Make the error for a node that cannot be reached, with the remedy."""
     if isinstance(error, PermissionError):
         return ControlError(
             f"{folder} belongs to another user; run the program as the user who runs the node"
@@ -148,9 +148,9 @@ def _configured_folder(file: str) -> str | None:
 
 
 def folder_of(data: str | os.PathLike[str] | None) -> str:
-    """The data folder that is meant: the given one, that of the settings, or the usual one.
+    """Choose the data folder: the given one, that of the settings, or the default.
 
-    `pathlib` takes longer to import than all else here.
+    `pathlib` would take longer to import than everything else here.
     """
     given = data if data is not None else os.environ.get("SMARTPUBSUB_DATA")
     if given is None and (file := os.environ.get("SMARTPUBSUB_CONFIG")):

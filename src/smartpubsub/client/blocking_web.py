@@ -35,9 +35,9 @@ class BlockingWeb:
         time.sleep(s)
 
     def shielded(self) -> AbstractContextManager[None]:
-        """Nothing cancels a thread."""
+        """Do nothing: a thread is never cancelled."""
         return nullcontext()
 
     def turn(self) -> NoLimit:
-        """Threads are their own limit."""
+        """Do not limit requests: a thread makes one at a time."""
         return NoLimit()

@@ -28,7 +28,7 @@ class Client(NodeInterface):
 
     def __init__(self, serializer: Serializer) -> None:
         super().__init__(serializer)
-        self._told: dict[str, Any] | None = None
+        self._node_info: dict[str, Any] | None = None
         self._transport: Transport
         self._start_task: Start
 
@@ -38,22 +38,22 @@ class Client(NodeInterface):
         self._topics = ClientTopics(transport, self.serializer)
         self._groups = ClientGroups(transport, self.serializer, start)
         self._start_task = start
-        self._told = await transport.ask("info", {})
+        self._node_info = await transport.ask("info", {})
         self._handlers.is_closing = False
         for handling in self._handlers.all:
             self._start(handling)
 
     async def detach(self) -> None:
         """Close all connections, which ends subscriptions that are not kept."""
-        if self._told is not None:
-            self._told, self._handlers.is_closing = None, True
+        if self._node_info is not None:
+            self._node_info, self._handlers.is_closing = None, True
             await self._transport.close()
 
     @property
     def _info(self) -> dict[str, Any]:
-        if self._told is None:
+        if self._node_info is None:
             raise NodeClosedError("the client is not connected; use it inside its 'with' block")
-        return self._told
+        return self._node_info
 
     async def _ask(self, do: str, **fields: object) -> Any:
         assert self._info is not None
@@ -88,7 +88,7 @@ class Client(NodeInterface):
         return [subscription_in(each) for each in await self._ask("subscriptions")]
 
     async def event(self, id: str) -> EventInfo:
-        """Tell what the node knows of an event that it has published, or that waits there."""
+        """Report the state of an event that the node has published, or that waits for a reader."""
         return event_info_in(await self._ask("event", event=id))
 
     async def why(
@@ -99,7 +99,7 @@ class Client(NodeInterface):
         filter: Predicate | str | None = None,
         told: EventFacts | None = None,
     ) -> Why:
-        """Tell why an event has arrived at a subscription of the node, or has not."""
+        """Explain why an event has arrived at a subscription of the node, or has not."""
         fields: dict[str, object] = {"event": event}
         if subscription is not None:
             fields["subscription"] = subscription
@@ -147,5 +147,5 @@ class Client(NodeInterface):
         return Receipt.read(await self._ask("publish", **fields))
 
     def _start(self, handling: Handling) -> None:
-        if self._told is not None:
+        if self._node_info is not None:
             self._start_task(partial(self._handlers.run, handling))

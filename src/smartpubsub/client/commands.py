@@ -8,7 +8,7 @@ from os import fspath
 from smartpubsub.client.blocking_socket import BlockingNetwork, run
 from smartpubsub.client.lines import LineStream, LineTransport
 
-TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
+TYPE_CHECKING = False  # The import from typing takes as long as this whole module.
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from os import PathLike
@@ -71,10 +71,10 @@ class ControlClient:
     def taking(
         self, number: int, events: Iterable[dict[str, Any]]
     ) -> Iterator[Iterator[dict[str, Any]]]:
-        """Acknowledge the events of a kept subscription when the next one is asked for.
+        """Acknowledge each event of a kept subscription when the caller takes the next one.
 
-        Events that lie in the client's buffer are acknowledged together. When the block is left,
-        also by an error, the events before the last one asked for are acknowledged.
+        Events in the client's buffer are acknowledged together. When the block is left, also by an
+        error, all events before the last one taken are acknowledged.
         """
         stream = self._stream
         assert stream is not None

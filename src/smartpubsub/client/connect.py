@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Connection:
-    """A node that is to be connected to: a context manager, asynchronous or blocking."""
+    """A connection to a node: a context manager, asynchronous or blocking."""
 
     def __init__(self, at: str | Place, serializer: Serializer) -> None:
         self._at = at
@@ -42,7 +42,7 @@ class Connection:
         self._blocking.detach()
 
     async def __aenter__(self) -> Client:
-        # Programs without an event loop need no anyio, and those on this machine no WebSocket.
+        # Programs without an event loop need no anyio, and programs without `url` no WebSocket.
         from smartpubsub.client.async_socket import AsyncNetwork, attached
 
         if isinstance(self._at, str):

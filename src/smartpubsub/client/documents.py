@@ -1,4 +1,4 @@
-"""The documents of the control socket, converted to what an application gets."""
+"""Converts the documents of the control socket to the types of the API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from smartpubsub.protocols.pubsub import SubscriptionState
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 
 ATTRIBUTES_MAX = 1_000
-"""The node has a limit of its own, which may be lower."""
+"""The highest limit; the node checks its own, which may be lower."""
 
 
 def read_predicate(text: str) -> Predicate:
@@ -92,14 +92,14 @@ def time_in(text: str | None) -> datetime | None:
 
 
 def gaps_in(document: Mapping[str, Any] | None) -> Gaps:
-    """Read what is missing of a history."""
+    """Read the gaps of a history."""
     if document is None:
         return Gaps()
     return Gaps(tuple(document["missing"]), tuple(document["let_go"]), document["silent_keepers"])
 
 
 def subscription_in(document: Mapping[str, Any]) -> SubscriptionInfo:
-    """Read what a node knows of a subscription."""
+    """Read the description of a subscription."""
     return SubscriptionInfo(
         document["subscription"],
         read_predicate(document["predicate"]),
@@ -112,7 +112,7 @@ def subscription_in(document: Mapping[str, Any]) -> SubscriptionInfo:
 
 
 def event_info_in(document: Mapping[str, Any]) -> EventInfo:
-    """Read what a node knows of an event."""
+    """Read the state of an event."""
     return EventInfo(
         document["id"],
         EventState(document["state"]),
@@ -129,7 +129,7 @@ def descriptor_in(document: Mapping[str, Any]) -> descriptors.Topic:
 
 
 def stock_in(document: Mapping[str, Any]) -> Stock:
-    """Read what a node keeps of a topic."""
+    """Read which events of a topic a node keeps."""
     return Stock(document["events"], document["bytes"], document["is_pinned"], document["is_whole"])
 
 

@@ -61,7 +61,7 @@ class NodeThread:
         """Stop the node, and wait until it has stopped."""
         token, self._token = self._token, None
         if token is not None:
-            with suppress(trio.RunFinishedError):  # It may have stopped already.
+            with suppress(trio.RunFinishedError):  # The node may have stopped already.
                 token.run_sync_soon(self._stopping.set)
         self._thread.join()
         if self._error is not None:

@@ -116,7 +116,7 @@ class ClientGroups:
 
 
 async def _decide(lines: EventLines, accept: Accept) -> None:
-    """Decide about each request to join a group, until the client is left."""
+    """Decide about each request to join a group, until the client is closed."""
     try:
         while (line := await lines.next()) is not None:
             asked = line["asked"]

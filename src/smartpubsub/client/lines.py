@@ -11,7 +11,7 @@ import json
 from smartpubsub.node.control.limits import LINE_BYTES_MAX
 from smartpubsub.node.errors import ControlError, LostNodeError, error_of
 
-TYPE_CHECKING = False  # Importing it from typing takes as long as all of this.
+TYPE_CHECKING = False  # The import from typing takes as long as this whole module.
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractAsyncContextManager
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
             ...
 
         async def finish(self) -> None:
-            """Say that no more will be sent, and wait for a limited time until the peer closes."""
+            """End the sending side, and wait for a limited time until the peer closes."""
             ...
 
         async def close(self) -> None:
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
             ...
 
         def turn(self) -> AbstractAsyncContextManager[object]:
-            """Wait until one more request may be under way, and limit the others meanwhile."""
+            """Wait until one more request may be open, and count it meanwhile."""
             ...
 
 
 ANSWER_S_MAX = 150.0
-"""Longer than a node waits for its peers, also for a subscription and then for its history."""
+"""The time limit of an answer: longer than a node waits for a subscription and its history."""
 NOTICE_S = 3.0
-"""After this time without an answer, the client says what it waits for."""
+"""After this time without an answer, the client reports what it waits for."""
 
 _WAITS = {
     "publish": "the network to acknowledge the event, up to 60 seconds",
@@ -81,7 +81,7 @@ _WAITS = {
     "topic-pin": "the keepers of the topic to answer, up to 120 seconds",
     "topic-export": "the keepers of the topic to answer, up to 120 seconds",
 }
-"""What an answer to a request takes time for."""
+"""What the node waits for before it answers, by request."""
 
 
 class Conversation:
@@ -122,13 +122,13 @@ class Conversation:
         return await self.line(id, answer_s)
 
     async def send(self, do: str, fields: Mapping[str, object]) -> int:
-        """Send a request; its number."""
+        """Send a request; return its number."""
         self.last_id += 1
         line = json.dumps({"id": self.last_id, "do": do, **fields}).encode() + b"\n"
         try:
             await self.stream.send(line)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # The node may have told the reason before it closed the connection.
+            pass  # The node may have sent the reason before it closed the connection.
         except OSError:
             raise self._lost() from None
         return self.last_id
@@ -232,10 +232,10 @@ class LineStream:
 
 
 class LineTransport:
-    """Requests to a node, each on a connection that no other uses meanwhile.
+    """Requests to a node, each on a connection of its own.
 
-    So a subscription that is not read delays nothing else, and a request that is given up closes
-    its own connection only.
+    So an unread subscription delays nothing else, and an abandoned request closes only its own
+    connection.
     """
 
     def __init__(self, network: Network, on_wait: Callable[[str], None] | None = None) -> None:
@@ -254,7 +254,7 @@ class LineTransport:
                 answer = await conversation.ask(do, fields)
                 is_whole = True
             finally:
-                # After an error the connection may have an answer that no call reads.
+                # After an error, the connection may still carry an answer that no call reads.
                 if is_whole and not self._is_closed:
                     self._idle.append(conversation)
                 else:
@@ -286,6 +286,6 @@ class LineTransport:
             conversation = self._idle.pop()
             if not conversation.stream.is_stale():
                 return conversation
-            await conversation.stream.close()  # The node has been started again.
+            await conversation.stream.close()  # The node was restarted.
         stream = await self._network.connect()
         return Conversation(stream, self._network.name, self._on_wait)

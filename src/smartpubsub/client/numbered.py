@@ -1,12 +1,12 @@
-"""Lines that survive their connection: each side numbers what it sends, and resends it if need be.
+"""Lines that survive their connection: each side numbers its lines, and resends missing ones.
 
 A connection of a session begins with one message of each side:
 
-    {"session": null, "received": 0}      or, to go on, the session's id and how many lines came
+    {"session": null, "received": 0}      or, to resume, the session's id and how many lines came
     {"session": "5f2c…", "received": 0}   the gateway's answer
 
 and each side resends the lines that the other has not received. Then come lines of JSON, and
-`{"received": 32}` now and again, after which those lines need not be kept. `{"end":true}` says
+sometimes `{"received": 32}`, which acknowledges the lines up to that number. `{"end":true}` says
 that the client will send no more lines.
 """
 
@@ -21,12 +21,12 @@ END = b'{"end":true}'
 
 
 class NumberedLines:
-    """What one side of a session has sent and received."""
+    """The lines that one side of a session has sent and received."""
 
     def __init__(self) -> None:
         self._sent: deque[bytes] = deque()
         self._acknowledged = 0
-        self._told = 0
+        self._acknowledged = 0
         self.received = 0
         """The number of lines that have come."""
         self.waiting_bytes = 0
@@ -53,9 +53,9 @@ class NumberedLines:
             self._acknowledged += 1
 
     def came(self) -> bytes | None:
-        """Count a line that came; return what to tell the other side, if anything."""
+        """Count a line that came; return the acknowledgement to send, if one is due."""
         self.received += 1
-        if self.received - self._told < ACKNOWLEDGE_COUNT:
+        if self.received - self._acknowledged < ACKNOWLEDGE_COUNT:
             return None
-        self._told = self.received
+        self._acknowledged = self.received
         return b"%b%d}" % (RECEIVED, self.received)

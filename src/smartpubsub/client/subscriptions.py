@@ -33,7 +33,7 @@ def reading_fields(options: ReadOptions) -> dict[str, object]:
 
 
 def window_of(options: ReadOptions) -> int:
-    """How many events the node sends ahead of the reader; the others wait in the node."""
+    """How many events the node sends ahead of the reader; later ones wait in the node."""
     return min(WINDOW_COUNT_MAX, options.buffer_count_max)
 
 
@@ -73,14 +73,14 @@ class ClientSubscription(EventStream):
         self._serializer = serializer
         self._lines: EventLines | None = None
         self._last: str | None = None
-        """The event that the application has and has not dealt with."""
+        """The event that the application has and has not processed."""
         self._done: str | None = None
-        """The last event that the application has dealt with, and the node does not know it."""
+        """The last event that the application has processed, not acknowledged to the node."""
         self._window = window_of(options)
         self._read_count = 0
-        """Events that the reader has taken since it told the node so."""
+        """The number of events that the reader has taken since it last widened the window."""
         self._unacknowledged = 0
-        """Events that the application has dealt with, and the node does not know it."""
+        """The number of events processed and not acknowledged to the node."""
 
     async def open(self) -> None:
         """Begin, and wait until the subscription is in force."""
@@ -131,7 +131,7 @@ class ClientSubscription(EventStream):
         return document
 
     async def _take_last(self, lines: EventLines) -> None:
-        """Acknowledge the event before; those that lie in the client's buffer together."""
+        """Acknowledge the previous event; events in the client's buffer together."""
         if not self.acknowledges or self._last is None:
             return
         self._done, self._last = self._last, None

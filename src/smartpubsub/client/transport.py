@@ -1,4 +1,4 @@
-"""What a client needs of a transport to a node: the control socket, or HTTP."""
+"""The interface of a client's transport to a node: the control socket, or HTTP."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EventLines(Protocol):
 
 
 Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
-"""Runs a function beside the application until the client is left."""
+"""Runs a function beside the application until the client is closed."""
 
 
 class Transport(Protocol):

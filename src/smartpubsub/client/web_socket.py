@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PATH = "/v1/control"
 SILENCE_S_MAX = 45.0
-"""The gateway sends something more often than this; a connection that is silent is lost."""
+"""The gateway sends something more often than this, so a silent connection is lost."""
 OPEN_S_MAX = 20.0
 RESUME_S_MAX = 60.0
 """How long a client tries to connect again; the gateway keeps a session for longer."""
@@ -75,7 +75,7 @@ class Place(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How errors call the node."""
+        """The node's name in errors."""
         return f"the node at {self.url}"
 
     @property
@@ -85,7 +85,7 @@ class Place(NamedTuple):
         return f"{host}:{self.port}"
 
     def unreachable(self, error: OSError) -> NoNodeError:
-        """Say why the gateway cannot be reached, and what to do."""
+        """Make the error for a gateway that cannot be reached, with the remedy."""
         reason = error.strerror or str(error) or "no answer"
         return NoNodeError(
             f"{self.url}: {reason}; is a node running there, with smartpubsub node run --http"
@@ -105,7 +105,7 @@ class WebNetwork(Protocol):
         ...
 
     def shielded(self) -> AbstractContextManager[object]:
-        """Let a task that is cancelled do the rest, for a limited time."""
+        """Shield a block from cancellation, for a limited time."""
         ...
 
 
@@ -118,11 +118,11 @@ class WebStream:
         self._lines = NumberedLines()
         self._session: str | None = None
         self._connection: ByteStream | None = None
-        """None while it is lost, or while something is being sent."""
+        """The WebSocket; None while it is lost, or while a message is being sent."""
         self._socket = WSConnection(ConnectionType.CLIENT)
         self._part = ""
         self._begun: dict[str, Any] | None = None
-        """What the gateway has answered to this connection."""
+        """The gateway's first message on this connection."""
         self._messages: deque[bytes] = deque()
         self._is_closed = False
 
@@ -145,7 +145,7 @@ class WebStream:
         try:
             await self._send(TextMessage(line.decode()))
         except OSError:
-            await self._resume(time.monotonic() + RESUME_S_MAX)  # This sends it too.
+            await self._resume(time.monotonic() + RESUME_S_MAX)  # Resuming sends the line too.
 
     async def receive(self, timeout_s: float | None) -> bytes:
         """Receive a line, none at the end; TimeoutError if none comes in time."""
@@ -167,7 +167,7 @@ class WebStream:
         return self._messages.popleft() + b"\n"
 
     async def finish(self) -> None:
-        """Say that no more will be sent, and wait until the node has ended the session."""
+        """End the sending side, and wait until the node has ended the session."""
         until = time.monotonic() + FINISH_S_MAX
         with self._network.shielded(), suppress(OSError, ControlError):
             if self._connection is None:
@@ -232,11 +232,11 @@ class WebStream:
             self._lines.acknowledged(json.loads(message)["received"])
         else:
             self._messages.append(message)
-            if (told := self._lines.came()) is not None:
-                await self._send(TextMessage(told.decode()))
+            if (acknowledgement := self._lines.came()) is not None:
+                await self._send(TextMessage(acknowledgement.decode()))
 
     async def _send(self, event: Event) -> None:
-        # A call that is cancelled may have sent half of it: then the connection is of no use.
+        # A cancelled call may have sent half of a message; then the connection is useless.
         connection, self._connection = self._connection, None
         if connection is None:
             raise ConnectionResetError

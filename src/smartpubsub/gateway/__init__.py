@@ -5,7 +5,7 @@ operations.
 
 - Operations: `events`, `subscriptions`, `topics`, `groups`, `network`, `control`. Each is declared
   once (`operations`, `values`), and `documents` are written from that.
-- Requests: who may make them (`access`, `tokens`), what they should have said (`expected`), errors
+- Requests: access control (`access`, `tokens`), texts of expected values (`expected`), errors
   (`problems`), events on the wire (`cloudevents`).
 - Streams: `streams` for many listeners, of `sources`, as `sse` or on a `websocket`.
 - The page: `page_files`. A whole network on it: `scene`, `scene_server`.

@@ -1,6 +1,6 @@
-"""Who may use the gateway: checked before a request reaches its operation.
+"""Access control of the gateway, before a request reaches its operation.
 
-A browser on the node's machine can be made to send requests by any page that it shows. So the
+Any page in a browser on the node's machine can make that browser send requests. So the
 `Host` has to be an IP address, localhost, or a name that the configuration lists: a page that binds
 its own name to this address (DNS rebinding) gets nothing. A request that changes something and a
 WebSocket must have no `Origin`, or that of the gateway itself.
@@ -24,7 +24,7 @@ from smartpubsub.protocols.runtime.bounded import BoundedDict
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CLIENT_COUNT_MAX = 4_096
 REQUESTS_PER_S_MAX = 500
-"""Of one client; a client that was idle may send as many at once."""
+"""Requests of one client in a second; an idle client may send as many at once."""
 
 _LOCALHOST = "localhost"
 
@@ -53,7 +53,7 @@ class Access:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._rate = requests_per_s_max
         self._allowances: BoundedDict[str, tuple[float, float]] = BoundedDict(CLIENT_COUNT_MAX)
-        """By client: the requests that it may send at once, at a time."""
+        """By client: the requests that it might send at once, and when that was computed."""
 
     def check(self, connection: HTTPConnection, scope: Scope | None) -> None:
         """Raise `ProblemError` unless a request is allowed."""
@@ -62,7 +62,7 @@ class Access:
             self.check_token(bearer(connection), scope)
 
     def check_place(self, connection: HTTPConnection) -> None:
-        """Check where a request comes from, but not its token."""
+        """Check the host, the origin and the rate of a request, but not its token."""
         self._check_host(connection)
         is_socket = connection.scope["type"] == "websocket"
         if is_socket or connection.scope["method"] not in SAFE_METHODS:
@@ -70,7 +70,7 @@ class Access:
         self.check_rate(connection)
 
     def check_token(self, text: str | None, scope: Scope | None) -> None:
-        """Check a token; without a scope, any that is known will do."""
+        """Check a token; without a scope, any known token suffices."""
         wanted = "" if scope is None else f' scope="{scope.value}"'
         challenge = {"WWW-Authenticate": f"Bearer{wanted}"}
         if text is None:
@@ -108,7 +108,7 @@ class Access:
             raise ProblemError(403, "pages of other origins may not use this gateway")
 
     def check_rate(self, connection: HTTPConnection) -> None:
-        """Check how many requests a client sends."""
+        """Check a client's rate of requests."""
         client = connection.client.host if connection.client else ""
         now = trio.current_time()
         allowance, at = self._allowances.get(client, (float(self._rate), now))

@@ -41,7 +41,7 @@ class CloudEvent(msgspec.Struct, omit_defaults=True):
     type: str
     time: str | None = None
     predicate: str | None = None
-    """What the event says of itself; absent in topics."""
+    """The event's predicate; absent in topics."""
     datacontenttype: str | None = None
     data: str | None = None
     """The payload, if it is UTF-8."""
@@ -65,7 +65,7 @@ class NewEvent(NamedTuple):
     payload: bytes
     key: str | None
     key_name: str = ""
-    """How errors call the key."""
+    """The key's name in errors."""
 
     def with_key(self, key: str) -> NewEvent:
         """Publish by this key."""
@@ -201,7 +201,7 @@ def _payload(received: _Received) -> bytes:
 
 
 def _keyed(new: NewEvent, source: str | None, id: str | None) -> NewEvent:
-    """Publish an event that names its source and its id by them."""
+    """Use an event's source and id, if it has both, as its publication key."""
     if not source or not id:
         return new
     key = "ce-" + hashlib.sha256(f"{len(source)}:{source}{id}".encode()).hexdigest()

@@ -1,7 +1,7 @@
 """The node's control protocol over a WebSocket, for `smartpubsub.connect(url=...)`.
 
 A session has the requests of one connection of the client, as on the control socket. It outlives
-its WebSocket for a time, so a client whose connection breaks goes on where it was;
+its WebSocket for a time, so a client whose connection breaks resumes it;
 `client/numbered.py` describes how. Each request needs the scope that its operation over HTTP needs.
 """
 
@@ -28,7 +28,7 @@ SESSION_COUNT_MAX = 1_024
 LINGER_S = 120.0
 """How long a session waits for its client to connect again."""
 WAITING_BYTES_MAX = 16 << 20
-"""Bytes that wait for one client; then its events wait in their subscription."""
+"""Bytes that wait for one client; beyond that, its events wait in their subscription."""
 
 _PUBLISHING = frozenset({"publish", "publish-all", "group-publish", "topic-publish"})
 _READING = frozenset(
@@ -63,7 +63,7 @@ class _Asked(msgspec.Struct):
 
 
 def scope_of(do: str, keep: bool) -> Scope | None:
-    """What a token needs for a request; None if any will do."""
+    """The scope that a request needs; None if any token suffices."""
     if do == "info":
         return None
     if do in _PUBLISHING:
@@ -72,7 +72,7 @@ def scope_of(do: str, keep: bool) -> Scope | None:
 
 
 class _Session(trio.abc.Stream):
-    """The lines of one client: a stream for the node's control, and a WebSocket now and then."""
+    """The lines of one client: a stream for the node's control, and at times a WebSocket."""
 
     def __init__(self) -> None:
         self.lines = NumberedLines()
@@ -80,8 +80,8 @@ class _Session(trio.abc.Stream):
         self._came, self._coming = trio.open_memory_channel[bytes](64)
         self._changed = trio.Event()
         self._part = bytearray()
-        self._tell: bytes | None = None
-        """What the client is to be told of the lines that came."""
+        self._acknowledgement: bytes | None = None
+        """The acknowledgement to send to the client, if one is due."""
         self._is_over = False
         self._attached = trio.CancelScope()
         self.is_attached = False
@@ -119,7 +119,7 @@ class _Session(trio.abc.Stream):
 
     async def attach(self, socket: WebSocket, received: int, check: Check) -> None:
         """Exchange lines over a WebSocket until it ends."""
-        self._attached.cancel()  # The client has given that one up.
+        self._attached.cancel()  # The client has abandoned the old WebSocket.
         self._attached = scope = trio.CancelScope()
         self.lines.acknowledged(received)
         self.is_attached = True
@@ -139,9 +139,9 @@ class _Session(trio.abc.Stream):
     async def _send(self, socket: WebSocket, number: int) -> None:
         while True:
             changed = self._changed
-            if self._tell is not None:
-                told, self._tell = self._tell, None
-                await socket.send_text(told.decode())
+            if self._acknowledgement is not None:
+                acknowledgement, self._acknowledgement = self._acknowledgement, None
+                await socket.send_text(acknowledgement.decode())
             for line in self.lines.after(number):
                 await socket.send_text(line.decode())
                 number += 1
@@ -162,18 +162,18 @@ class _Session(trio.abc.Stream):
 
     async def _on(self, message: bytes, check: Check) -> None:
         if message == END:
-            self._came.close()  # The control ends the session when all is done.
+            self._came.close()  # The control ends the session after the open requests.
         elif message.startswith(RECEIVED):
-            told = msgspec.json.decode(message, type=_Received)
-            self.lines.acknowledged(told.received)
+            received = msgspec.json.decode(message, type=_Received)
+            self.lines.acknowledged(received.received)
             self._wake()
         else:
             if (refusal := check(message)) is not None:
                 await self.send_all(refusal)
             elif not self._is_over:
                 await self._came.send(message + b"\n")
-            if (told_back := self.lines.came()) is not None:
-                self._tell = told_back
+            if (acknowledgement := self.lines.came()) is not None:
+                self._acknowledgement = acknowledgement
                 self._wake()
 
     def _wake(self) -> None:
@@ -191,7 +191,7 @@ class ControlSessions:
         self._nursery: trio.Nursery
 
     async def run(self, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve requests, and end sessions that are not used, until this is cancelled."""
+        """Serve requests, and end unused sessions, until cancelled."""
         async with trio.open_nursery() as self._nursery:
             task_status.started()
             while True:
@@ -199,8 +199,8 @@ class ControlSessions:
                 oldest = trio.current_time() - LINGER_S
                 for id, session in list(self._sessions.items()):
                     if not session.is_attached and session.unused_since < oldest:
-                        # Its requests take a while to end. A client that comes back meanwhile is
-                        # told that they do, and does not resume them.
+                        # Its requests take a while to end. A client that returns meanwhile gets
+                        # an error, and does not resume them.
                         del self._sessions[id]
                         session.end()
 
@@ -263,10 +263,10 @@ class ControlSessions:
         try:
             asked = msgspec.json.decode(request, type=_Asked)
         except (msgspec.DecodeError, RecursionError):
-            asked = _Asked()  # The node says what is wrong with it.
+            asked = _Asked()  # The node's answer says what is wrong with it.
         try:
             if b"\n" in request:
-                # The node would read each line as a request, and none of them has been checked.
+                # The node would read each line as a request, and only one line was checked.
                 raise ProblemError(400, "a message is one line; write its JSON without line breaks")
             self._access.check_rate(socket)
             if self._access.needs_token:

@@ -124,7 +124,7 @@ def _query_parameters(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter that is left out is not null."""
+    """Remove null from a schema: an optional parameter is omitted, never null."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     if not kinds:
         return schema

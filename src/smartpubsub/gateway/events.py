@@ -76,7 +76,7 @@ class ReceiptDocument(msgspec.Struct):
 
 
 class EventDocument(msgspec.Struct):
-    """What the node knows of an event."""
+    """The state of an event."""
 
     id: str
     state: str
@@ -125,7 +125,7 @@ class EventOperations:
                 "show_event",
                 "GET",
                 "/v1/events/{id}",
-                "What this node knows of an event that it has published",
+                "The state of an event that this node has published",
                 Scope.READ,
                 self._show,
                 result=EventDocument,
@@ -193,7 +193,7 @@ class EventOperations:
 
 
 async def opened(call: Call, source: Source, streams: Streams) -> StreamResponse:
-    """Open a stream, at the position that the client resumes at if it sends one."""
+    """Open a stream, at the position of the client's Last-Event-ID if it sends one."""
     opening = streams.listen(
         source,
         since=call.query.since,
@@ -204,7 +204,7 @@ async def opened(call: Call, source: Source, streams: Streams) -> StreamResponse
 
 
 def idempotency_key(call: Call) -> str | None:
-    """The key to publish by, if the client sends one."""
+    """The client's publication key, if it sends one."""
     return call.request.headers.get("idempotency-key")
 
 

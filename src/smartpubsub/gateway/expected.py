@@ -1,4 +1,4 @@
-"""What a request should have said: the fields of a type, and the values that a field can have."""
+"""Error texts for malformed requests: the fields of a type, and the values of a field."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME_LENGTH_MAX = 40
 
 
 def explained(error: msgspec.ValidationError, kind: type[msgspec.Struct]) -> str:
-    """Say which field is wrong, and what is allowed there."""
+    """Name the wrong field, and the allowed values."""
     known = {field.encode_name: field for field in _fields(kind)}
     unknown = _UNKNOWN.search(str(error))
     if unknown is not None and "at `$" not in str(error):

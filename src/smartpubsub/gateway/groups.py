@@ -21,13 +21,13 @@ class NewGroup(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GroupQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """What to search for."""
+    """The predicate to search for."""
 
     predicate: str
 
 
 class GroupPublishQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """In which group to publish, and how."""
+    """The group to publish in, and how."""
 
     group: str
     predicate: str | None = None

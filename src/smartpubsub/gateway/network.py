@@ -46,7 +46,7 @@ class DistrustedDocument(msgspec.Struct):
     convicted_by: str | None
     """What it has signed, if it is convicted."""
     blame: float
-    """Points without proof, half of them for every hour that passes."""
+    """Its points of blame; they halve every hour."""
     reasons: dict[str, int]
 
 
@@ -93,7 +93,7 @@ class ExplainQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class VerdictDocument(msgspec.Struct):
-    """How one attribute of the filter was met."""
+    """Whether the event meets one attribute of the filter."""
 
     name: str
     wanted: str
@@ -179,7 +179,7 @@ class NetworkOperations:
                 "list_distrusted",
                 "GET",
                 "/v1/distrusted",
-                "The peers that the node has convicted of a lie, or blames for lost events",
+                "The peers that the node has convicted, or blames for lost events",
                 Scope.READ,
                 self._distrusted,
                 result=list[DistrustedDocument],

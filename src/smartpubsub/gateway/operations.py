@@ -1,4 +1,4 @@
-"""One declaration for each operation: its route, its types, its scope, and what the documents say.
+"""The declaration of an operation: its route, types and scope, and its texts in the documents.
 
 A request is checked against the declared types before the operation sees it, and the OpenAPI
 document is written from the same types.
@@ -65,7 +65,7 @@ class Operation:
     status: int = 200
     media_type: str = JSON
     problems: tuple[int, ...] = ()
-    """The statuses that the operation can answer with, besides those that all can."""
+    """The operation's statuses, besides those of all operations."""
     is_documented: bool = True
 
     async def answer(self, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The page on the gateway: files of this package, sent as they are."""
+"""The gateway's web page: static files of this package."""
 
 from __future__ import annotations
 

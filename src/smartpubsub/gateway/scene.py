@@ -1,7 +1,6 @@
-"""A whole network as the page shows it: nodes, the paths of events, and what happens on them.
+"""A whole network as the page shows it: nodes, the paths of events, and moves along them.
 
-The rows of a trace come in as a run writes them, from the simulator or from real nodes. The page
-asks for what is new.
+A run in the simulator or on real nodes adds the rows of its trace. The page polls for new ones.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class SceneNode:
     published: int = 0
     delivered: int = 0
     relayed: int = 0
-    """Copies of events that others got from it."""
+    """Copies of events that other nodes got from it."""
 
 
 @dataclass
@@ -51,14 +50,14 @@ class SceneEvent:
 
 
 class Scene:
-    """What is known of a network; a run writes it in one thread, and a page reads it in another."""
+    """The state of a network; a run writes it in one thread, and a page reads it in another."""
 
     def __init__(self, title: str, node_count: int, *, is_live: bool, can_kill: bool) -> None:
         self._title = title
         self._is_live = is_live
         self.can_kill = can_kill
         self.kills: SimpleQueue[int] = SimpleQueue()
-        """Nodes that a person at the page wants killed."""
+        """Nodes that the user of the page wants to kill."""
         self._lock = Lock()
         self._nodes = [SceneNode() for _ in range(node_count)]
         self._links: dict[tuple[int, int], int] = {}
@@ -74,13 +73,13 @@ class Scene:
         return len(self._nodes)
 
     def __call__(self, rows: Sequence[Row]) -> None:
-        """Take rows of the trace."""
+        """Add rows of the trace."""
         with self._lock:
             for row in rows:
                 self._take(row)
 
     def end(self) -> None:
-        """The run is over."""
+        """Record that the run is over."""
         self._is_over = True
 
     def _take(self, row: Row) -> None:
@@ -113,7 +112,7 @@ class Scene:
                 node.is_up = row.kind in _UP
 
     def document(self, after: int) -> dict[str, Any]:
-        """What the page shows: all nodes and links, and the moves after a number."""
+        """The document for the page: all nodes and links, and the moves after a number."""
         with self._lock:
             first = self._move_count - len(self._moves)
             start = max(0, after - first)

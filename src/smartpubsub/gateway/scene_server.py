@@ -26,7 +26,7 @@ from smartpubsub.node.config_values import Endpoint
 
 
 class AfterQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """Which moves are wanted: those after a number."""
+    """The number after which moves are wanted."""
 
     after: Annotated[int, msgspec.Meta(ge=0)] = 0
 
@@ -78,7 +78,7 @@ class SceneOperations:
 
 @contextmanager
 def scene_page(scene: Scene, at: Endpoint, folder: Path) -> Iterator[str]:
-    """Serve the page of a network until the block is left; its URL."""
+    """Serve the page of a network until the block is left; yield its URL."""
     operations = [*SceneOperations(scene).operations, *PageOperations("network.html").operations]
     access = Access(at, TokenFile(folder))
     app = application_of(operations, access)

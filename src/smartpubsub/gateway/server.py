@@ -1,4 +1,4 @@
-"""Runs the gateway beside a node: whatever happens to the gateway, the node goes on."""
+"""Runs the gateway beside a node; no failure of the gateway ends the node."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ RESTART_S_MAX = 60.0
 HEADER_BYTES_MAX = 32 << 10
 BACKLOG = 1_024
 WEBSOCKET_PING_S = 15
-FAREWELL_S_MAX = 2.0
-"""How long the gateway waits, when it ends, until its streams have told their readers so."""
+NOTIFY_S_MAX = 2.0
+"""How long an ending gateway waits until its streams have notified their readers."""
 ENDING = "the node is ending; connect again when it runs, with Last-Event-ID to resume"
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Gateway:
         self.failure_count = 0
 
     async def run(self, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until this is cancelled; after a failure, begin again."""
+        """Serve until cancelled; after a failure, begin again."""
         self._check_tokens()
         listener = listening(self._wanted)
         with listener:
@@ -111,12 +111,12 @@ class Gateway:
 
 
 async def _end_streams_first(streams: Streams, serving: trio.CancelScope) -> None:
-    """When this is cancelled, tell the readers of all streams, and end serving after that."""
+    """When cancelled, notify the readers of all streams first, and then end the server."""
     try:
         await trio.sleep_forever()
     finally:
-        with trio.move_on_after(FAREWELL_S_MAX) as farewell:
-            farewell.shield = True
+        with trio.move_on_after(NOTIFY_S_MAX) as limit:
+            limit.shield = True
             await streams.end(ENDING)
         serving.cancel()
 
@@ -134,12 +134,12 @@ async def serve_forever(app: ASGIApp, listener: socket.socket) -> None:
     config.websocket_ping_interval = WEBSOCKET_PING_S
     config.keep_alive_timeout = 30
     config.graceful_timeout = 1
-    # Each types ASGI its own way.
+    # anycorn and Starlette declare the types of ASGI differently.
     await anycorn.serve(cast(Any, _without_lifespan(app)), config, mode="asgi")
 
 
 def _without_lifespan(app: ASGIApp) -> ASGIApp:
-    """Answer for Starlette, which takes a cancelled lifespan for a failed one."""
+    """Answer lifespan messages for Starlette, which takes a cancelled lifespan for a failed one."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":

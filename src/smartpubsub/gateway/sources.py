@@ -1,4 +1,4 @@
-"""What streams show: the events that match a filter, and the events of a topic."""
+"""The sources of streams: the events that match a filter, or the events of a topic."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TopicSource:
         )
 
     def is_whole(self, subscription: EventStream) -> bool:
-        """Whether nothing of the topic's history is missing."""
+        """Whether no event of the topic's history is missing."""
         return not (isinstance(subscription, TopicStream) and subscription.gaps)
 
     def encode(self, event: Event) -> bytes:

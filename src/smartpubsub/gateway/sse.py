@@ -63,7 +63,7 @@ class StreamResponse(Response):
             with trio.move_on_after(limits.stall_s_max) as stall:
                 await send({"type": "http.response.body", "body": body, "more_body": True})
             if stall.cancelled_caught:
-                return  # The client does not read, so it cannot be told why.
+                return  # The client does not read, so it would not get the reason.
             items: list[StreamItem] = [Closed(TOO_SLOW)] if reader.is_too_slow else []
             items = items or await self._streams.items_of(reader)
             body = frames(items) or _KEEP_ALIVE

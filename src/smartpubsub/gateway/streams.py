@@ -1,7 +1,7 @@
 """Live events for many listeners: each filter has one subscription, one encoding and one journal.
 
 A journal numbers the events of a subscription in the order in which they came, and holds the newest
-ones. A listener is a position in a journal, so it can leave and resume where it was. The journal
+ones. A listener is a position in a journal, so it can leave and resume. The journal
 stays for a time when its last listener has left.
 
 A position is one of
@@ -34,10 +34,10 @@ from smartpubsub.node.api.subscription import EventStream
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 
 CLOCK_SKEW = timedelta(seconds=60)
-"""How far publishers' clocks may differ: by how much history overlaps an outdated position."""
+"""How far publishers' clocks may differ; history overlaps an outdated position by as much."""
 
 KNOWN_COUNT_MAX = 10_000
-"""Events of history that a listener remembers, so that they do not come a second time."""
+"""Events of history that a listener remembers, so that none comes a second time."""
 OUTDATED = (
     "the node no longer has this position; it resumes from history, a minute before that event,"
     " so some events come a second time"
@@ -54,20 +54,20 @@ class StreamLimits:
     journal_count_max: int = 256
     journal_event_count_max: int = 20_000
     journal_bytes_max: int = 16 << 20
-    """Of one journal; the oldest events leave first."""
+    """Limits of one journal, which drops its oldest events first."""
     all_bytes_max: int = 128 << 20
-    """Of all journals together."""
+    """Bytes of all journals together."""
     lag_count_max: int = 1_000
-    """A listener that falls behind by this many events is disconnected; it can resume."""
+    """The gateway disconnects a listener that falls behind by this many events; it can resume."""
     linger_s: float = 300.0
     """How long a journal stays without a listener."""
     stall_s_max: float = 30.0
-    """How long one write may take; a client that does not read is disconnected then."""
+    """How long one write may take; then the gateway disconnects the client, which does not read."""
     keep_alive_s: float = 15.0
 
 
 class Source(Protocol):
-    """What a stream shows: a filter, or a topic."""
+    """The source of a stream: a filter, or a topic."""
 
     @property
     def name(self) -> str:
@@ -81,7 +81,7 @@ class Source(Protocol):
         ...
 
     def is_whole(self, subscription: EventStream) -> bool:
-        """Whether nothing of that history is known to be missing."""
+        """Whether no event of that history is known to be missing."""
         ...
 
     def encode(self, event: Event) -> bytes:
@@ -159,11 +159,11 @@ StreamItem = Item | EndOfStored | Gap | Closed
 
 
 class Reader(Protocol):
-    """What reads a stream for a client."""
+    """Reads a stream for a client."""
 
     @property
     def is_too_slow(self) -> bool:
-        """Whether the client is so far behind that it is to be disconnected."""
+        """Whether the client is so far behind that the gateway has to disconnect it."""
         ...
 
     async def next(self) -> list[StreamItem]:
@@ -186,7 +186,7 @@ class _Journal:
     unused_since: float = 0.0
     """When the last listener left."""
     ready: trio.Event = field(default_factory=trio.Event)
-    """The subscription is in force, or has failed."""
+    """Set when the subscription is in force, or has failed."""
     problem: SmartPubSubError | None = None
     """Why the subscription failed."""
     ended: str | None = None
@@ -247,12 +247,13 @@ class Streams:
     def pace_s(self) -> float:
         """How long a listener waits between two writes.
 
-        With many listeners, a write for several events costs little more than one for one event.
+        With many listeners this saves writes: a write of several events costs little more than one
+        of a single event.
         """
         return min(0.5, self._reader_count / 2_000)
 
     async def run(self, *, task_status: TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Fill the journals, and end those that are not used, until this is cancelled."""
+        """Fill the journals, and end unused ones, until cancelled."""
         async with trio.open_nursery() as self._nursery:
             task_status.started()
             while True:
@@ -277,7 +278,7 @@ class Streams:
         return [] if self._end_reason is None else [Closed(self._end_reason)]
 
     async def end(self, reason: str) -> None:
-        """Tell all readers why their streams end, and wait until they have left."""
+        """Send all readers the reason why their streams end, and wait until they have left."""
         self._end_reason = reason
         for wait in [*self._waits]:
             wait.cancel()
@@ -286,7 +287,7 @@ class Streams:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[None]:
-        """Count a reader as long as it is there."""
+        """Count a reader until the block is left."""
         if self._end_reason is not None:
             raise _busy(self._end_reason)
         if self._reader_count >= self.limits.listener_count_max:
@@ -385,7 +386,7 @@ class Listener:
         self._journal = journal
         self._limits = limits
         self._number = journal.last
-        """The number of the last item that the listener has had."""
+        """The number of the last item that the listener got."""
         self._lag_max = sys.maxsize
         self._history: EventStream | None = None
         self._stored_count = 0
@@ -398,9 +399,9 @@ class Listener:
 
     @property
     def is_too_slow(self) -> bool:
-        """Whether the listener has fallen so far behind that it is to be disconnected.
+        """Whether the listener is so far behind that the gateway has to disconnect it.
 
-        A listener that resumes is behind from the beginning; it may catch up, but not fall back.
+        A listener that resumes begins behind: it may catch up, but not fall back further.
         """
         lag = self._journal.last - self._number
         self._lag_max = min(self._lag_max, lag + self._limits.lag_count_max)

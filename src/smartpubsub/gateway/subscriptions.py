@@ -1,4 +1,4 @@
-"""The node's subscriptions, and kept ones as streams that survive their readers."""
+"""The node's subscriptions; kept ones are streams that survive their readers."""
 
 from __future__ import annotations
 

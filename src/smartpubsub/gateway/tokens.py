@@ -22,7 +22,7 @@ class TokenError(SmartPubSubError):
 
 
 class Token(msgspec.Struct):
-    """What is stored of a token."""
+    """A stored token."""
 
     name: str
     digest: str
@@ -32,7 +32,7 @@ class Token(msgspec.Struct):
     expires: datetime | None = None
 
     def allows(self, scope: Scope, now: datetime) -> bool:
-        """Whether it is good for an operation."""
+        """Whether it is valid for an operation."""
         if self.expires is not None and now >= self.expires:
             return False
         return scope in self.scopes or Scope.ADMIN in self.scopes
@@ -63,7 +63,7 @@ class TokenFile:
         return self._tokens
 
     def create(self, name: str, scopes: list[Scope], lifetime: timedelta | None) -> str:
-        """Make a token; its text is told once and stored nowhere."""
+        """Make a token; return its text, which is stored nowhere."""
         tokens = self.all()
         if any(token.name == name for token in tokens):
             raise TokenError(f"there is a token {name!r}; revoke it first, or choose another name")

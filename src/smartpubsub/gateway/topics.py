@@ -45,7 +45,7 @@ class NewTopic(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class HistoryQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """Which events of a topic."""
+    """The events of a topic to read."""
 
     since: str | None = None
     last: Annotated[int, msgspec.Meta(ge=1, le=HISTORY_COUNT_MAX)] | None = None

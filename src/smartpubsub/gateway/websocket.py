@@ -59,11 +59,11 @@ class Unsubscribe(msgspec.Struct, tag="unsubscribe", forbid_unknown_fields=True)
     id: str
 
 
-Told = Authenticate | Subscribe | Unsubscribe
+ClientMessage = Authenticate | Subscribe | Unsubscribe
 
 
 class Answer(msgspec.Struct, omit_defaults=True):
-    """What the gateway says, except events."""
+    """A message of the gateway, except events."""
 
     type: Literal["subscribed", "end-of-stored", "gap", "closed", "error"]
     id: str | None = None
@@ -111,24 +111,24 @@ class SocketSession:
         if not self._access.needs_token:
             return
         with trio.move_on_after(AUTHENTICATE_S_MAX):
-            told = await self._received()
-            if isinstance(told, Authenticate):
-                self._access.check_token(told.token, Scope.READ)
+            message = await self._received()
+            if isinstance(message, Authenticate):
+                self._access.check_token(message.token, Scope.READ)
                 return
         raise ProblemError(401, "authenticate first")
 
-    async def _received(self) -> Told:
+    async def _received(self) -> ClientMessage:
         while True:
             text = await self._socket.receive_text()
             try:
-                told: Told = msgspec.json.decode(text, type=Told)
+                message: ClientMessage = msgspec.json.decode(text, type=ClientMessage)
             except (msgspec.DecodeError, RecursionError) as error:
                 await self._say(Answer("error", reason=f"not a message: {error}"))
             else:
-                return told
+                return message
 
-    async def _do(self, told: Told, nursery: trio.Nursery) -> None:
-        match told:
+    async def _do(self, message: ClientMessage, nursery: trio.Nursery) -> None:
+        match message:
             case Subscribe(id):
                 if id in self._open:
                     await self._say(Answer("error", id, f"{id!r} is in use; unsubscribe first"))
@@ -137,7 +137,7 @@ class SocketSession:
                     await self._say(Answer("error", id, reason))
                 else:
                     scope = self._open[id] = trio.CancelScope()
-                    nursery.start_soon(self._stream, told, scope)
+                    nursery.start_soon(self._stream, message, scope)
             case Unsubscribe(id):
                 if id in self._open:
                     self._open[id].cancel()
