@@ -16,7 +16,7 @@ import trio
 _HEAD = struct.Struct("!Q")
 _READ_BYTES = 1 << 20
 _BUFFER_BYTES = 4 << 20
-"""Large enough that a worker need not wait until its report is read."""
+"""Large enough that a worker does not wait until the coordinator reads its report."""
 
 
 class ClosedError(Exception):
@@ -32,13 +32,13 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def packed(value: object) -> bytes:
-    """A value as it goes through a channel."""
+    """The bytes of a value in a channel."""
     content = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     return _HEAD.pack(len(content)) + content
 
 
 def receive(end: socket.socket) -> Any:
-    """Wait for the next value, in a process that does nothing else."""
+    """Block until the next value comes."""
     head = _received(end, _HEAD.size)
     return pickle.loads(_received(end, *_HEAD.unpack(head)))
 

@@ -44,14 +44,14 @@ class Member:
     rss_mb_max: float = 0.0
     killed_us: int | None = None
     stop: str | None = None
-    """Why it has ended or is about to: `crash`, or `leave` after it has said goodbye."""
+    """Why it has ended or will: `crash`, or `leave` after it has said goodbye."""
     start: int = 0
     """The number of earlier starts of its first node."""
     has_ended: trio.Event = field(default_factory=trio.Event)
     """Whether its last report has arrived."""
 
     def take(self, usage: Usage) -> None:
-        """Take a report of resource use."""
+        """Record a report of resource use."""
         if self.before is None:
             self.before = usage
         self.cpu_s = usage.cpu_s
@@ -69,7 +69,7 @@ class Cluster:
         nursery: trio.Nursery,
         hear: Callable[[int, News], None] | None = None,
     ) -> None:
-        """Make a cluster; `hear` gets the news of whole nodes at once, also that one has failed."""
+        """Make a cluster; `hear` gets the news of whole nodes at once, including failures."""
         self.members: list[Member] = []
         """All workers, including those that have ended."""
         self._launcher = launcher
@@ -84,8 +84,8 @@ class Cluster:
         self._ports: dict[int, int] = {}
         self._is_ending = False
         self._changing = trio.Lock()
-        """One per node: starting a process is slow on a busy machine, and a node must not get
-        two."""
+        """Held while a process starts or ends: that is slow on a busy machine, and a node must not
+        get two processes."""
 
     # --- commands ---
 
@@ -95,7 +95,7 @@ class Cluster:
             await self._start(tuple(nodes), is_shared=len(nodes) > 1)
 
     async def crash(self, node: int, *, with_storage: bool = False, kind: str = "crash") -> None:
-        """Kill the process of a node, which is its own, if it is up."""
+        """Kill the process of a node, which has no other node, if it is up."""
         async with self._changing:
             member = self._member_of.pop(node, None)
             if member is None:
@@ -119,7 +119,7 @@ class Cluster:
                 await self._start((node,), is_shared=False, bootstrap=bootstrap, clock_us=clock_us)
 
     async def leave(self, node: int, seconds_max: float) -> None:
-        """Have a whole node close; kill its process if that takes too long."""
+        """Close a whole node; kill its process if that takes too long."""
         async with self._changing:
             member = self._member_of.pop(node, None)
             if member is None:
@@ -137,7 +137,7 @@ class Cluster:
         """Send a signal to the process of a node, if it is up."""
         member = self._member_of.get(node)
         if member is not None:
-            # The launcher waits for ended processes only in `kill`: the id is not used again.
+            # The launcher reaps processes only in `kill`, so the system has not reused the id.
             os.kill(member.process.id, number)
         return member is not None
 
@@ -168,7 +168,7 @@ class Cluster:
             await member.process.send(command)
 
     async def tell_ports(self) -> None:
-        """Tell all workers the addresses of the nodes."""
+        """Send all workers the addresses of the nodes."""
         await self.tell_all(Know({port: node for node, port in self._ports.items()}))
 
     async def end(self) -> None:
@@ -215,7 +215,7 @@ class Cluster:
             member.take(report.usage)
             notes, until_us = self._without_news(member, report.notes), report.until_us
             if member.killed_us is not None:
-                # A report from before it was killed.
+                # The report is from before the kill.
                 notes = [n._replace(at_us=min(n.at_us, member.killed_us)) for n in notes]
                 until_us = min(until_us, member.killed_us)
             self._timeline.add(member, until_us, notes)
@@ -230,7 +230,7 @@ class Cluster:
         member.has_ended.set()
 
     def _lost(self, member: Member) -> None:
-        """A process has ended by itself, which a soak goes on after."""
+        """Handle a process that has ended by itself; a soak goes on after it."""
         what = f"the process of {_named(member.nodes)} has ended; its output is above"
         if self._hear is None:
             raise ProcessError(what)
@@ -245,7 +245,7 @@ class Cluster:
         self._hear(node, news)
 
     def _without_news(self, member: Member, notes: list[Note]) -> list[Note]:
-        """Tell the news at once: other notes wait until all processes have reported."""
+        """Pass on the news at once; return the other notes, which wait for all workers' reports."""
         if self._hear is None:
             return notes
         rest: list[Note] = []

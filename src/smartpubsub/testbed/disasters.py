@@ -25,7 +25,7 @@ class Disasters:
         self._now = now
 
     def plan(self, fault: Fault, nursery: trio.Nursery) -> None:
-        """Apply a fault."""
+        """Schedule a fault."""
         for crash in _crashes_in(fault):
             nursery.start_soon(self._crash, crash)
         if isinstance(fault, Partition):

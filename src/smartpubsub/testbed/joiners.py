@@ -14,7 +14,7 @@ AT_ONCE_MAX = 8
 QUICK_US = 2 * SECOND
 """If a node joins within this time, the machine can handle one more at a time."""
 SLOW_US = 6 * SECOND
-"""If a node takes longer, there are too many."""
+"""If a node takes longer, too many nodes join at a time."""
 
 
 class Joiners:

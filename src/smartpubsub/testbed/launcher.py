@@ -1,9 +1,9 @@
 """The process that starts and ends the workers of a testbed.
 
 It has imported everything that a worker needs, so a new worker is a fork that shares this memory.
-It ends when the coordinator ends, for whatever reason: it then kills all workers and removes the
-data of their nodes. It has its own session, so Ctrl-C on a terminal reaches only the coordinator,
-which then ends everything in order.
+When the coordinator ends, for any reason, it kills all workers, removes the data of their nodes,
+and ends. It has its own session, so Ctrl-C on a terminal reaches only the coordinator, which then
+ends everything in order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Launcher:
     workers: dict[int, None]
 
     def serve(self) -> None:
-        """Serve until the coordinator is gone."""
+        """Serve until the coordinator ends."""
         while True:
             mark, descriptors, _, _ = socket.recv_fds(self.end, 1, 1)
             if not mark:
@@ -57,7 +57,7 @@ class _Launcher:
             os._exit(1)
 
     def _kill(self, process: int) -> None:
-        """Only this process waits for it, so its process id cannot have been reused."""
+        """Kill and reap a worker; only this process reaps it, so its id cannot have been reused."""
         if process in self.workers:
             del self.workers[process]
             os.kill(process, signal.SIGKILL)

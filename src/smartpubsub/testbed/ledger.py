@@ -17,13 +17,13 @@ from smartpubsub.sim.judging.observer import Observer
 from smartpubsub.sim.traces.rows import delivered_row
 from smartpubsub.testbed.messages import (
     Came,
+    Delivered,
     Done,
     Failed,
     Note,
     Passed,
     Seen,
     Struck,
-    Told,
     Up,
 )
 
@@ -32,7 +32,7 @@ class Ledger:
     """The state of a run so far."""
 
     def __init__(self, observer: Observer, nodes: int, hostile: Container[int] = ()) -> None:
-        """Make one; what hostile nodes do and get is not judged."""
+        """Make a ledger; the calls and deliveries of hostile nodes are not judged."""
         self.contacts: dict[int, Contact] = {}
         """The nodes that listen, with their addresses."""
         self.joined: dict[int, None] = {}
@@ -52,7 +52,7 @@ class Ledger:
             Passed: self._passed,
             Came: self._came,
             Call: self._called,
-            Told: self._told,
+            Delivered: self._delivered,
             Done: lambda _, __, done: self.to_do.pop(done.number, None),
             Up: self._up,
             Struck: lambda at, node, struck: self._strike(at, node, struck.kind),
@@ -84,7 +84,7 @@ class Ledger:
         if node not in self._hostile:
             self._observer.called(at, node, asked)
         elif isinstance(asked.key, EventId):
-            # Honest nodes may deliver an adversary's event, and need not.
+            # Honest nodes may deliver an adversary's event or drop it.
             self._observer.called(at, node, asked)
             self._observer.told(at, node, 0, Refused(asked.key, "published by an adversary"))
 
@@ -93,10 +93,10 @@ class Ledger:
             self.inspections.append((at, node, seen.inspection))
             self.convicted |= dict.fromkeys(seen.convicted)
 
-    def _told(self, at: int, node: int, told: Told) -> None:
-        self._trace.add_row(delivered_row(at, node, told.item))
-        self._observer.told(at, node, told.start, told.item)
-        if isinstance(told.item, Joined):
+    def _delivered(self, at: int, node: int, delivered: Delivered) -> None:
+        self._trace.add_row(delivered_row(at, node, delivered.item))
+        self._observer.told(at, node, delivered.start, delivered.item)
+        if isinstance(delivered.item, Joined):
             self.joined[node] = None
 
     def _up(self, at: int, node: int, up: Up) -> None:

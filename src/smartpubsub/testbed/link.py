@@ -1,11 +1,10 @@
 """Link conditions, applied to a node's real connections.
 
-Everything that a node writes leaves through one link at a fixed rate, on whichever connection, and
-arrives at the other end after the latency and some jitter. Both ends must know each other, so the
-connecting node sends its number first. A connection keeps its order, as TCP does, and loses
-nothing: a lost segment is sent again after TCP's usual pause, and all later bytes wait. Nothing
-passes a cut while it lasts; a connection that is cut for longer than a host tolerates silence
-breaks.
+All connections of a node share one outgoing link of a fixed rate. Bytes arrive at the other end
+after the latency and some jitter. Both ends must know each other, so the connecting node sends its
+number first. A connection keeps its order, as TCP does, and loses nothing: a lost segment is
+retransmitted after TCP's usual timeout, and all later bytes wait. Nothing passes a cut while it
+lasts; a connection that is cut for longer than a host tolerates silence breaks.
 """
 
 from __future__ import annotations
@@ -280,7 +279,7 @@ class ShapedStream(ReadWriteCloser):
             self._go_on()
 
     def _arrived(self) -> bytes:
-        """Take all bytes that have arrived."""
+        """Remove and return the bytes that have arrived."""
         pieces: list[bytes] = []
         now = trio.current_time()
         while self._under_way and (not pieces or self._under_way[0][0] <= now):

@@ -46,7 +46,7 @@ class Join(NamedTuple):
 
 
 class Act(NamedTuple):
-    """Have a node's application do something."""
+    """Have a node's application execute an action."""
 
     number: int
     action: Action
@@ -67,7 +67,7 @@ class Cut(NamedTuple):
 
 
 class Settle(NamedTuple):
-    """All long-lived objects exist; the garbage collector can ignore them from now on."""
+    """Have the garbage collector ignore all present objects, which live for long."""
 
 
 class Inspect(NamedTuple):
@@ -79,7 +79,7 @@ class End(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Have the application of a whole node subscribe, and read what comes."""
+    """Have the application of a whole node subscribe, and read events."""
 
     node: int
     predicate: Predicate
@@ -93,7 +93,7 @@ class StopReading(NamedTuple):
     predicate: Predicate
 
 
-class Dawdle(NamedTuple):
+class PauseReading(NamedTuple):
     """Have the application of a whole node read no kept event for some time."""
 
     node: int
@@ -113,7 +113,7 @@ class Leave(NamedTuple):
     node: int
 
 
-ToApplication: TypeAlias = Read | StopReading | Dawdle | ShiftClock | Leave
+ToApplication: TypeAlias = Read | StopReading | PauseReading | ShiftClock | Leave
 Command: TypeAlias = StartNode | Join | Act | Know | Cut | Settle | Inspect | End | ToApplication
 
 
@@ -143,7 +143,7 @@ class Came(NamedTuple):
     ids: tuple[EventId, ...]
 
 
-class Told(NamedTuple):
+class Delivered(NamedTuple):
     """A core has delivered something to the application."""
 
     start: int
@@ -171,7 +171,7 @@ class Failed(NamedTuple):
 
 
 class Struck(NamedTuple):
-    """The testbed did something to a node."""
+    """The testbed has applied a fault to a node."""
 
     kind: str
 
@@ -193,7 +193,7 @@ class Unacknowledged(NamedTuple):
 
 
 class Contained(NamedTuple):
-    """What the core of a whole node has failed on since the last such note."""
+    """The failures of a whole node's core since the last such note."""
 
     failures: dict[str, int]
     """By reason."""
@@ -203,7 +203,7 @@ class Contained(NamedTuple):
 
 News: TypeAlias = Ready | Acknowledged | Unacknowledged | Failed | Contained
 """Notes about whole nodes that concern the coordinator at once, and not the observer."""
-Value: TypeAlias = Up | Passed | Came | Told | Done | Seen | Struck | Call | News
+Value: TypeAlias = Up | Passed | Came | Delivered | Done | Seen | Struck | Call | News
 
 
 class Note(NamedTuple):
@@ -215,14 +215,14 @@ class Note(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The resource use of a process, as it measures it."""
+    """The resource use of a process, as measured by itself."""
 
     cpu_s: float
     rss_mb: float
 
 
 class Report(NamedTuple):
-    """Everything that happened in a process up to a time, since its last report."""
+    """The notes of a process since its last report, up to a time."""
 
     until_us: int
     notes: list[Note]
@@ -244,7 +244,7 @@ class Setup:
     hostile: Mapping[int, Adversary] = field(default_factory=dict)
     """The nodes that lie."""
     minted: tuple[int, ...] = ()
-    """The numbers of which the identities of sybils are made; sybils follow the other nodes."""
+    """The seeds of the sybils' identities; sybils have the numbers after the other nodes."""
     is_shared: bool = True
     """Whether the process runs many nodes."""
     is_whole: bool = False

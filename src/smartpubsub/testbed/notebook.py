@@ -16,7 +16,7 @@ _PAGE_MB = resource.getpagesize() / (1 << 20)
 
 
 class Notebook:
-    """Takes notes in the order of time, and reports them in batches."""
+    """Collects notes in the order of time, and reports them in batches."""
 
     def __init__(self, setup: Setup, end: socket.socket) -> None:
         self._setup = setup
@@ -24,17 +24,17 @@ class Notebook:
         self._notes: list[Note] = []
 
     def add(self, node: int, value: Value) -> None:
-        """Add a note about something that has just happened."""
+        """Add a note with the current time."""
         self._notes.append(Note(self._setup.now_us(), node, value))
 
     def tell(self) -> None:
         """Report everything up to now.
 
-        The report is written synchronously, so that everything before a kill is known.
+        The write is synchronous, so that nothing before a kill is lost.
         """
         notes, self._notes = self._notes, []
         report = Report(self._setup.now_us(), notes, usage())
-        with suppress(ClosedError):  # The task that reads commands will notice it.
+        with suppress(ClosedError):  # The task that reads commands notices the closed channel.
             send_now(self._end, report)
 
 

@@ -26,6 +26,7 @@ from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.testbed.link import Cuts, Link, ShapedTcp
 from smartpubsub.testbed.messages import (
     Act,
+    Delivered,
     Done,
     Join,
     Passed,
@@ -33,7 +34,6 @@ from smartpubsub.testbed.messages import (
     Setup,
     StartNode,
     ToApplication,
-    Told,
     Up,
 )
 from smartpubsub.testbed.notebook import Notebook
@@ -43,7 +43,7 @@ _DROPPED = tuple(field.name for field in fields(Counts) if field.name.startswith
 
 
 class _CredulousSigning(Credulous, Ed25519Signing):
-    """Signs with the key of its own peer, and believes everything."""
+    """Signs with its peer's key, and accepts all signatures."""
 
 
 class PlacedNode:
@@ -115,13 +115,13 @@ class PlacedNode:
             core = make_core(options, own, signing, self._start, make)
         spec = spec_of(options.protocol)
         self._core = TracedCore(core, self.number, self._notebook, self._nodes_by_peer, spec)
-        # Noted before the core handles it, because its effects come later.
+        # Noted before the core handles it, so that the note precedes those of its effects.
         self._notebook.add(self.number, Up(self._start, own))
         return self._core
 
     def _on_deliver(self, item: object) -> None:
-        self._notebook.add(self.number, Told(self._start, item))
-        if not self._setup.is_shared:  # It may be killed the next moment.
+        self._notebook.add(self.number, Delivered(self._start, item))
+        if not self._setup.is_shared:  # The process may be killed at any moment.
             self._notebook.tell()
 
     # --- commands ---

@@ -33,7 +33,7 @@ class Process:
         self._channel = Channel(end)
 
     async def send(self, command: Command) -> None:
-        """Send a command to the worker; without effect if it is gone."""
+        """Send a command to the worker, if it still runs."""
         with suppress(ClosedError):
             await self._channel.send(command)
 
@@ -67,7 +67,7 @@ class Launcher:
         return Process(id, own, is_shared=setup.is_shared)
 
     async def kill(self, process: Process) -> None:
-        """End a worker at once; it is gone when this returns."""
+        """Kill a worker, and return when it has ended."""
         await self._ask(Kill(process.id))
 
     async def _ask(self, request: Launch | Kill, *along: socket.socket) -> int:

@@ -22,7 +22,7 @@ COMPARED = (
     "messages",
     "bytes",
 )
-"""The keys of the same run in the simulated world."""
+"""The keys that compare the run with the simulated one."""
 
 
 def run(real: RealRun, scenario: str, twin: Experiment | None) -> Result:
@@ -63,7 +63,7 @@ def cpu_s_per_node(members: Iterable[Member]) -> float:
 
 
 def memory_mb_per_node(members: Iterable[Member]) -> float:
-    """The memory that a node adds to a shared process, or to its own if none is shared."""
+    """The memory that a node adds to a shared process; if none is shared, to its own."""
     used = [member for member in members if member.before is not None]
     counted = [member for member in used if len(member.nodes) > 1] or used
     added = [m.rss_mb_max - m.before.rss_mb for m in counted if m.before]

@@ -1,4 +1,4 @@
-"""One experiment on real nodes: the same course as in the simulated world, in real time.
+"""One experiment on real nodes, with the same course as in the simulator, in real time.
 
 Times are microseconds since the run began, on the clock that all processes of a machine share.
 """
@@ -60,7 +60,7 @@ END_S_MAX = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How nodes are spread over processes."""
+    """The distribution of nodes over processes."""
 
     workers: int = 2
     """The number of processes for nodes that do not crash."""
@@ -68,7 +68,7 @@ class Layout:
     """Whether each node has its own process."""
 
     def places(self, nodes: int, alone: Iterable[int]) -> list[list[int]]:
-        """The nodes of each process; some need their own."""
+        """The nodes of each process; those in `alone` get their own."""
         apart = range(nodes) if self.isolate else sorted(set(alone))
         together = [node for node in range(nodes) if node not in apart]
         shared = [together[start :: self.workers] for start in range(self.workers)]
@@ -89,7 +89,7 @@ class RealRun:
         progress: Progress | None = None,
         kills: SimpleQueue[int] | None = None,
     ) -> None:
-        """Make a run; `kills` gets the numbers of nodes that a person wants killed meanwhile."""
+        """Make a run; `kills` gets the numbers of nodes that the user of the page wants to kill."""
         check_size(options, workload)
         self.options = options
         self.workload = prepared(workload, protocol_of(self))
@@ -153,12 +153,12 @@ class RealRun:
 
     @property
     def state_check_count(self) -> int:
-        """How many times the state of a node was checked: real nodes are not."""
+        """The number of checks of states: none on real nodes."""
         return 0
 
     @property
     def state_violations(self) -> Sequence[Violation]:
-        """What the checks of states found."""
+        """The violations that checks of states found."""
         return ()
 
     @property
@@ -218,7 +218,7 @@ class RealRun:
                 return
 
     async def _obey(self, kills: SimpleQueue[int]) -> None:
-        """Kill the nodes that a person wants killed, and show that person what happens."""
+        """Kill the nodes that the user of the page wants to kill, and update the page."""
         while True:
             await trio.sleep(OBEY_S)
             self.observer.trace.flush()
@@ -287,7 +287,7 @@ class RealRun:
         while True:
             await self._wait(lambda: not self._is_something_owed(), deadline - self.now)
             await self._sleep(LINGER_US)
-            # In the meantime a node with expected deliveries may have returned.
+            # Meanwhile a node with expected deliveries may have returned.
             if not self._is_something_owed() or self.now >= deadline:
                 return
 
@@ -326,7 +326,7 @@ class RealRun:
             case RestartNode(_, node):
                 await cluster.restart(node)
             case _ if not cluster.is_up(action.node):
-                pass  # The node is down and can neither call nor crash.
+                pass  # A node that is down can neither call nor crash.
             case CrashNode(_, node):
                 await cluster.crash(node)
             case LeaveNode(_, node):

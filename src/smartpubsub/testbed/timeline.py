@@ -37,7 +37,7 @@ class Timeline:
         self._notes += notes
 
     def put(self, note: Note) -> None:
-        """Add a note about a source from elsewhere."""
+        """Add a note of the coordinator about a source."""
         self._notes.append(note)
 
     def close(self, source: Source) -> None:

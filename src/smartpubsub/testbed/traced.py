@@ -68,7 +68,7 @@ class TracedCore:
         return self.noted(self.core.release(now))
 
     def noted(self, effects: list[Effect]) -> list[Effect]:
-        """Note what is sent, and return the effects unchanged."""
+        """Note the messages that effects send, and return the effects unchanged."""
         for effect in effects:
             if type(effect) in _DEPARTURES:
                 message = effect.message  # type: ignore[union-attr]

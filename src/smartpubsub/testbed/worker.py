@@ -17,13 +17,13 @@ from smartpubsub.testbed.messages import (
     Act,
     Command,
     Cut,
-    Dawdle,
     End,
     Failed,
     Inspect,
     Join,
     Know,
     Leave,
+    PauseReading,
     Read,
     Settle,
     Setup,
@@ -37,19 +37,20 @@ from smartpubsub.testbed.soak.whole import WholeNode
 
 REPORT_S = 0.05
 DROPS_EVERY = 20
-"""Drops are noted in one of this many reports."""
+"""One report in this many notes dropped messages."""
 GC_THRESHOLDS = (100_000, 50, 1_000)
-"""With the default thresholds, the collector walks all connections several times a second."""
+"""With the default thresholds, the garbage collector visits all connections several times a
+second."""
 
 
 def work(end: socket.socket, setup: Setup) -> None:
-    """Execute the coordinator's commands until the last one, or until it is gone."""
+    """Execute the coordinator's commands until the last one, or until the coordinator ends."""
     if setup.is_whole:
         tune_interpreter()
         trio.run(_Worker(end, setup).run)  # As `node run` does.
         return
     gc.set_threshold(*GC_THRESHOLDS)
-    clock = PatientClock()  # Many nodes share this machine.
+    clock = PatientClock()  # Many nodes share one machine, so timeouts follow a patient clock.
     trio.run(_Worker(end, setup).run, clock=clock, instruments=[clock])
 
 
@@ -97,7 +98,7 @@ class _Worker:
                 self._nursery.start_soon(self._run, node)
             case Act(action=action):
                 self._nodes[action.node].do(command)
-            case Join() | Read() | StopReading() | Dawdle() | ShiftClock() | Leave():
+            case Join() | Read() | StopReading() | PauseReading() | ShiftClock() | Leave():
                 self._nodes[command.node].do(command)
             case Know(nodes_by_port):
                 self._cuts.nodes_by_port = nodes_by_port

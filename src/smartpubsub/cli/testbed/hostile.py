@@ -20,7 +20,7 @@ from smartpubsub.cli.testbed.soak_text import soak_text
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.testbed.hostile.attacks import ATTACKS
-from smartpubsub.testbed.hostile.run import Siege
+from smartpubsub.testbed.hostile.run import HostileRun
 from smartpubsub.testbed.identities import peer_of
 from smartpubsub.testbed.soak import result as results
 from smartpubsub.testbed.soak.plan import Kind
@@ -92,13 +92,13 @@ def hostile(
     )
     names = attacks or tuple(ATTACKS)
     with SoakProgress("hostile, ", tells_stages=True) as progress:
-        siege = Siege(options, wanted, names, progress)
-        result = results.run(siege)
+        attacked = HostileRun(options, wanted, names, progress)
+        result = results.run(attacked)
     found = result.document() | {
         "attacks": list(names),
-        "attackers_cpu_s": round(siege.attackers_cpu_s, 1),
+        "attackers_cpu_s": round(attacked.attackers_cpu_s, 1),
         "nodes_cpu_s": round(result.result.cpu_s, 1),
-        "load": round(siege.load, 1),
+        "load": round(attacked.load, 1),
     }
     if as_json:
         print_json(found)

@@ -1,1 +1,1 @@
-"""Peers that attack nodes: what one of them does, and real nodes under all attacks at once."""
+"""Hostile peers: their attacks, and real nodes under all attacks at once."""

@@ -1,4 +1,4 @@
-"""A peer that sends whatever it is told to, by the host that nodes use, and obeys no protocol."""
+"""A hostile peer: it has a node's host and no protocol, and sends what an attack chooses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from smartpubsub.seam import (
 )
 
 Script = Callable[[Event, int], list[Effect]]
-"""What an attacker does when something arrives."""
+"""An attacker's reaction to an event of its host."""
 
 POLL_S = 0.002
 
@@ -42,7 +42,7 @@ def polite(event: Event, _now: int) -> list[Effect]:
     return []
 
 
-class _Forgetful:
+class NoStorage:
     """Storage of a host that needs none."""
 
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
@@ -64,7 +64,7 @@ class Attacker:
             self.identity,
             lambda _own: _Scripted(self),
             codecs_of(protocol, WireLimits()),
-            _Forgetful(),
+            NoStorage(),
             on_deliver=lambda _item: None,
             settings=HostSettings(),
         )
@@ -82,7 +82,7 @@ class Attacker:
         return self.host.own
 
     async def connect_to(self, target: Contact) -> None:
-        """Connect to a node, and wait until it is done."""
+        """Connect to a node, and wait for the connection."""
         while target.peer not in self.host.connections:
             await self._have_done(Connect(target.peer, target.addresses))
             with trio.move_on_after(1):
@@ -106,7 +106,7 @@ class Attacker:
         return await self.host.connections.open(peer, protocol)
 
     def on_event(self, event: Event, now: int) -> list[Effect]:
-        """Handle what the host reports."""
+        """Handle an event of the host."""
         if isinstance(event, Answered):
             self._answers[event.number] = event.message
         return self.script(event, now)

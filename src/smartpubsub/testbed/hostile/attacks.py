@@ -1,6 +1,6 @@
-"""What a hostile peer does to nodes, each attack by its name.
+"""The attacks of hostile peers, by name.
 
-All of them go on until they are cancelled, as fast as the nodes take what is sent.
+Each goes on until cancelled, as fast as the nodes accept its messages.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
 from smartpubsub.testbed.hostile.attacker import Attacker
 
 PAUSE_S = 0.02
-"""Between two messages, so that the attacker leaves the processor to the nodes of its machine."""
+"""The pause between two messages, which leaves the processor to the nodes on the machine."""
 PROCESSOR_SHARE = 0.25
 SHARE_S = 0.05
-"""How often attackers see to it that they keep to their share."""
+"""How often attackers check their share of the processor."""
 PARTS = 500
 ATTRIBUTES = 10_000
 TOUCHING = 700
@@ -115,7 +115,7 @@ async def unfinished_messages(attacker: Attacker, targets: Sequence[Contact]) ->
 
 
 async def garbage(attacker: Attacker, targets: Sequence[Contact]) -> None:
-    """Write what is no message."""
+    """Write bytes that are no message."""
     data = Random(1).randbytes(2_000)
     for protocol in (SCOUTSUBS, PULSARCAST):
         await _write_to_all(attacker, targets, protocol, data, again_s=0.1, times=50)
@@ -159,7 +159,7 @@ async def lookups(attacker: Attacker, targets: Sequence[Contact]) -> None:
 
 
 async def values(attacker: Attacker, targets: Sequence[Contact]) -> None:
-    """Have nodes keep values."""
+    """Store values on nodes."""
     for number in count():
         value = attacker.peer + b"%d" % number
         name = b"\x12\x20" + hashlib.sha256(value).digest()
@@ -177,7 +177,7 @@ def _event(attacker: Attacker, number: int) -> Publication:
 
 
 async def records(attacker: Attacker, targets: Sequence[Contact]) -> None:
-    """Have events recorded, by one that is no rendezvous, with absurd ages."""
+    """Record events on backups, with absurd ages, without being their rendezvous."""
     for first in count(1, 20):
         events = [_event(attacker, number) for number in range(first, first + 20)]
         parts = [Record(event, "city-1", 1, False, _AGE_MS) for event in events]
@@ -185,7 +185,7 @@ async def records(attacker: Attacker, targets: Sequence[Contact]) -> None:
 
 
 async def claims(attacker: Attacker, targets: Sequence[Contact]) -> None:
-    """Claim roles that it does not have, and answer what nobody has asked."""
+    """Claim roles that it does not have, and send answers to questions that no node asked."""
     for number in count(1):
         event = _event(attacker, number)
         parts: list[Part] = []
@@ -200,14 +200,14 @@ async def claims(attacker: Attacker, targets: Sequence[Contact]) -> None:
 
 
 async def descriptors(attacker: Attacker, targets: Sequence[Contact]) -> None:
-    """Invite nodes to keep topics of which there are no descriptors."""
+    """Invite nodes to keep topics that have no descriptors."""
     for number in count():
         cid = b"\x01\x71\x12\x20" + hashlib.sha256(b"%d" % number).digest()
         await _to_all(attacker, targets, Parcel((InviteKeeper(cid, cid),)))
 
 
 async def comings_and_goings(attacker: Attacker, targets: Sequence[Contact]) -> None:
-    """Say goodbye and go on."""
+    """Say goodbye, and go on sending."""
     for number in count():
         await _to_all(attacker, targets, Goodbye(number), Bundle((Probe(number),)))
         await trio.sleep(1)
@@ -224,9 +224,9 @@ ATTACKS: dict[str, Attack] = {
 
 
 async def keep_to_share() -> None:
-    """Have this process, which has attackers alone, use a part of a processor.
+    """Limit this process, which has only attackers, to a part of a processor.
 
-    On one machine, attackers that only take the processor from nodes show nothing about nodes.
+    On one machine, attackers that merely take the processor from nodes would prove nothing.
     """
     used_s, at_s = time.process_time(), time.monotonic()
     while True:
@@ -234,16 +234,17 @@ async def keep_to_share() -> None:
         now_s = time.monotonic()
         too_much_s = time.process_time() - used_s - PROCESSOR_SHARE * (now_s - at_s)
         if too_much_s > 0:
-            time.sleep(too_much_s / PROCESSOR_SHARE)  # All attackers of the process stop.
+            time.sleep(too_much_s / PROCESSOR_SHARE)  # All attackers of the process pause.
         used_s, at_s = time.process_time(), time.monotonic()
 
 
 async def run_attack(
     name: str, targets: Sequence[Contact], on_connected: Callable[[], None] = lambda: None
 ) -> None:
-    """Attack nodes by a peer of its own, until cancelled; call back when it begins.
+    """Attack nodes with a new peer until cancelled; call back when the attack begins.
 
-    It answers no questions, so no node takes it for a rendezvous, which could withhold events.
+    The peer answers no questions, so no node takes it for a rendezvous, which could withhold
+    events.
     """
     attacker = Attacker()
     attacker.script = lambda *_: []

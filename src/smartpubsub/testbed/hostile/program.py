@@ -1,7 +1,7 @@
 """The process of the attackers. Its arguments are the names of attacks, and the nodes' addresses.
 
-Each attack has a peer of its own. The process writes a line when all of them have begun, and ends
-when its standard input does, so that it never outlives the process that has started it.
+Each attack has its own peer. The process writes a line when all attacks have begun, and ends with
+its standard input, so that it never outlives its parent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def _attack_again_and_again(
         try:
             await run_attack(name, targets, on_connected)
         except* (SmartPubSubError, *STREAM_ERRORS):
-            await trio.sleep(AGAIN_S)  # It was thrown out; another peer goes on.
+            await trio.sleep(AGAIN_S)  # The nodes have disconnected the peer.
 
 
 async def _main(names: Sequence[str], addresses: Sequence[str]) -> None:
@@ -48,7 +48,7 @@ async def _main(names: Sequence[str], addresses: Sequence[str]) -> None:
         for name in names:
             nursery.start_soon(_attack_again_and_again, name, targets, partial(note_begun, name))
         await trio.lowlevel.wait_readable(sys.stdin.fileno())
-        os._exit(0)  # An attacker says no goodbye.
+        os._exit(0)  # Attackers say no goodbye.
 
 
 if __name__ == "__main__":

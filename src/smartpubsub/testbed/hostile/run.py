@@ -18,10 +18,10 @@ from smartpubsub.testbed.soak.run import Soak, SoakOptions
 
 PROGRAM = "smartpubsub.testbed.hostile.program"
 PUBLISHING_US_MAX = 2 * MINUTE
-"""Far longer than a publish waits for its acknowledgement."""
+"""How long to wait for open publishes: far longer than a publish waits for its acknowledgement."""
 
 
-class Siege(Soak):
+class HostileRun(Soak):
     """A soak without faults of the nodes, but with attackers."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Siege(Soak):
         self.attackers_cpu_s = 0.0
         """The processor time of the attackers."""
         self.load = 0.0
-        """How many processes wanted a processor at the end, on average over a minute."""
+        """The load average of the last minute, at the end."""
 
     async def _assemble(self) -> None:
         await super()._assemble()
@@ -45,7 +45,7 @@ class Siege(Soak):
         self.began_us = self.now
 
     async def _attack(self, task_status: TaskStatus[None]) -> None:
-        """Have all nodes attacked until the end; it has started when all attacks have begun."""
+        """Attack all nodes until the end; report the start when all attacks have begun."""
         nodes = range(self.options.nodes)
         addresses = [self._cluster.address_of(node) for node in nodes]
         command = [sys.executable, "-m", PROGRAM, ",".join(self.attacks), *addresses]
@@ -69,7 +69,7 @@ class Siege(Soak):
             self.attackers_cpu_s = _ended_cpu_s() - before_s
 
     async def _run_until_quiet(self) -> None:
-        # The publishes that are still under way are the slowest.
+        # The publishes still in flight are the slowest.
         await self._wait(lambda: not self._is_something_open(), PUBLISHING_US_MAX)
         await super()._run_until_quiet()
 
@@ -79,6 +79,6 @@ class Siege(Soak):
 
 
 def _ended_cpu_s() -> float:
-    """The processor time of all processes that this one has started and that have ended."""
+    """The processor time of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

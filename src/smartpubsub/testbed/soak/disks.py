@@ -1,7 +1,7 @@
 """Small disks for the data folders of nodes, which can be filled and freed.
 
-Root gives each node a file system of its own in memory, with a size. Other users cannot mount one;
-there, filling means to forbid the process of the node to make any file longer (RLIMIT_FSIZE).
+Root mounts a file system of limited size in memory for each node. Other users cannot mount one; for
+them, filling a disk forbids the node's process to extend any file (RLIMIT_FSIZE).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Disks:
             _mount(folder)
 
     def fill(self, folder: Path, process: int) -> None:
-        """Leave no room on the disk of a node."""
+        """Fill the disk of a node."""
         if self._are_mounted:
             with suppress(OSError), (folder / _BALLAST).open("ab", buffering=0) as file:
-                while file.write(_CHUNK):  # A short write fills what is left.
+                while file.write(_CHUNK):  # A short write fills the rest.
                     pass
             return
         longest = max((path.stat().st_size for path in _files(folder)), default=0)
@@ -49,7 +49,7 @@ class Disks:
             resource.prlimit(process, resource.RLIMIT_FSIZE, (longest, most))
 
     def free(self, folder: Path, process: int | None) -> None:
-        """Give the room back; `process` is None if the node has stopped."""
+        """Free the disk of a node; `process` is None if the node has stopped."""
         (folder / _BALLAST).unlink(missing_ok=True)
         if process is not None and not self._are_mounted:
             _, most = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -1,7 +1,7 @@
-"""What the applications of a soak subscribe to and publish.
+"""The subscriptions and events of a soak's applications.
 
-Events of half of the topics are wanted by kept subscriptions only, those of the other half by
-subscriptions in memory only, so that a loss on one of the two ways shows.
+Half of the topics have kept subscriptions only, the other half subscriptions in memory only, so
+that a loss on one of the two ways is seen.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Interests:
         return [Interest(*one) for one in drawn]
 
     def instead_of(self, present: list[Interest]) -> tuple[Interest, Interest]:
-        """A subscription to end, which is not kept, and one to begin in its place."""
+        """Choose a subscription to end, which is not kept, and a new one in its place."""
         ends = self._rng.choice([one for one in present if not one.keep])
         known = {one.predicate: None for one in present if one is not ends}
         while True:

@@ -1,8 +1,8 @@
-"""Which fault comes when, and to which node: all from the seed.
+"""The schedule of faults, determined by the seed.
 
-A fault that other nodes cannot tell from a crash is a failure. The protocols promise to lose
-nothing while at most `backups` nodes fail within a repair time, so no more are planned: a soak in
-which losses are allowed would show nothing. For the same reason there are times without faults, in
+A fault that other nodes cannot distinguish from a crash is a failure. The protocols promise to lose
+nothing while at most `backups` nodes fail within a repair time, so the plan has no more: a soak
+with permitted losses would prove nothing. For the same reason there are periods without faults, in
 which order is promised.
 """
 
@@ -17,15 +17,15 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 
 GAP_S_MEAN = 8.0
 STORMY_S, CALM_S = 300.0, 180.0
-"""Times with and without faults take turns."""
+"""The length of a period with faults, and of one without; they alternate."""
 REPAIR_S = MINUTE / SECOND + 3
-"""A repair time, and what it takes to stop a process."""
+"""A repair time, plus the time of stopping a process."""
 FAR_S = 3_600.0
 """How far a clock jumps at most, unless the protocol allows less."""
 
 
 class Kind(Enum):
-    """The kinds of faults, by the names that users know."""
+    """The kinds of faults, by their names on the command line."""
 
     CHURN = "churn"
     """A node leaves, and returns."""
@@ -45,11 +45,11 @@ class Kind(Enum):
 
 _FAILURES = frozenset({Kind.KILLS, Kind.PAUSES, Kind.DISKS})
 _ENDS = frozenset({Kind.CHURN, Kind.KILLS, Kind.DISKS})
-"""The kinds after which a node has another process."""
+"""The kinds of faults that replace a node's process."""
 
 
 class Fault(NamedTuple):
-    """A fault that is to happen now."""
+    """A fault that begins now."""
 
     kind: Kind
     node: int
@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def mortal(self) -> Sequence[int]:
-        """The nodes whose processes end; the others show how memory grows."""
+        """The nodes whose processes may end; those of the others last, to measure growth."""
         return range(1, self._nodes, 2)
 
     def gap_s(self) -> float:
@@ -89,10 +89,10 @@ class Plan:
         return min(self._rng.expovariate(1 / GAP_S_MEAN), 3 * GAP_S_MEAN)
 
     def next(self, at_s: float, left_s: float, is_free: Callable[[int], bool]) -> Fault | None:
-        """The fault that happens at a time, if any may: `is_free` says which nodes have none."""
+        """The fault that begins at a time, if one may; `is_free` tells nodes without a fault."""
         if at_s % (STORMY_S + CALM_S) >= STORMY_S:
             return None
-        # Kinds are dealt like cards, so that each comes as often as the others.
+        # Kinds are drawn without replacement, so that each comes equally often.
         if not self._deck:
             self._deck = self._rng.sample(self._kinds, len(self._kinds))
         for kind in self._deck:
@@ -127,7 +127,7 @@ class Plan:
         match kind:
             case Kind.KILLS:
                 return draw(0.0, 30.0)
-            case Kind.PAUSES:  # Most are shorter than what peers tolerate, some last minutes.
+            case Kind.PAUSES:  # Most pauses are shorter than peers tolerate, some last minutes.
                 return draw(60.0, 180.0) if self._rng.random() < 0.3 else draw(0.5, 20.0)
             case Kind.DISKS:
                 return draw(5.0, 30.0)
@@ -137,7 +137,7 @@ class Plan:
                 return draw(2.0, 45.0)
 
     def _jump_s(self) -> float:
-        """By how much a clock is ahead or behind; a third of the jumps set it right."""
+        """By how much a clock is ahead or behind; a third of the jumps correct it."""
         if self._rng.random() < 1 / 3:
             return 0.0
         far_s: float = self._far_s ** self._rng.random()

@@ -38,11 +38,11 @@ class SoakResult:
 
     @property
     def violations(self) -> list[Violation]:
-        """What happened that must not."""
+        """All violations of invariants."""
         return [*self.soak.failures, *self.result.violations]
 
     def document(self) -> dict[str, Any]:
-        """The result as JSON has it."""
+        """The result as a JSON document."""
         soak, options, wanted = self.soak, self.soak.options, self.soak.wanted
         found = self.result.document()
         return {

@@ -1,8 +1,8 @@
 """A soak: whole nodes for hours, under faults, with the oracle of all experiments.
 
-Every node has its own process, which runs what `smartpubsub node run` runs, and an application that
-subscribes, reads and publishes. Nodes with even numbers keep their processes, so that growth shows;
-the others also leave, are killed and run out of disk.
+Every node has its own process, which runs the same code as `smartpubsub node run`, and an
+application that subscribes, reads and publishes. Nodes with even numbers keep their processes, to
+measure growth; the others also leave, are killed and run out of disk.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from smartpubsub.testbed.messages import (
     Acknowledged,
     Act,
     Contained,
-    Dawdle,
     Failed,
     News,
+    PauseReading,
     Read,
     Ready,
     Setup,
@@ -56,22 +56,22 @@ from smartpubsub.workloads.actions import (
 LEAVE_S_MAX = 20.0
 """How long a node has to close before its process is killed."""
 RETURN_S = 1.0
-"""How long a node stays down that has failed while it started."""
+"""How long a node stays down after a failed start."""
 STARTS_MAX = 10
 STOPPING_S = 10.0
 """How long a node takes to stop, at most, when its disk is full."""
 OWED_US = SECOND
-"""How often to compute what is owed."""
+"""How often to compute the owed deliveries."""
 STARTING_S_MAX = 120.0
 THROUGH_MAX = 3
-"""Through how many others a node joins."""
+"""The number of nodes through which a node joins."""
 UNPLANNED = 0
-"""The invariant that a node or its core fails only because of the fault that it suffers."""
+"""The invariant that a node or its core fails only because of an injected fault."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SoakOptions:
-    """How long, how much and under which faults."""
+    """The length, the load and the faults of a soak."""
 
     seconds: float
     rate: float
@@ -83,7 +83,7 @@ class SoakOptions:
 
 
 def _far_s(spec: ProtocolSpec) -> float:
-    """How far clocks jump, so that no two of them differ by more than the protocol allows."""
+    """How far clocks jump: no two may differ by more than the protocol allows."""
     allowed_us = spec.clock_skew_us_max
     return FAR_S if allowed_us is None else min(FAR_S, 0.4 * allowed_us / SECOND)
 
@@ -105,7 +105,7 @@ class Soak(RealRun):
         self.failures: list[Violation] = []
         """Nodes that stopped, or whose cores failed, without a fault that explains it."""
         self.contained: dict[int, Counter[str]] = {}
-        """What the cores of nodes have failed on, by node and reason."""
+        """The failures of cores, by node and reason."""
         self.core_restarts: Counter[int] = Counter()
         self.disks_are = ""
         self.was_ended_early = False
@@ -138,11 +138,11 @@ class Soak(RealRun):
             Kind.PAUSES: self._pause,
             Kind.DISKS: self._fill,
             Kind.CLOCKS: self._jump,
-            Kind.READERS: self._dawdle,
+            Kind.READERS: self._pause_reading,
             Kind.SUBSCRIPTIONS: self._resubscribe,
         }
 
-    # --- what progress shows ---
+    # --- progress ---
 
     @property
     def sent_count(self) -> int:
@@ -150,7 +150,7 @@ class Soak(RealRun):
         return len(self.observer.journal.events)
 
     def status(self) -> str:
-        """How the soak is going, in a line."""
+        """The state of the soak in a line."""
         journal, owed = self.observer.journal, self.observer.owed_count
         rss = [taken[-1].rss_mb for taken in self.samples.by_node.values() if taken]
         return (
@@ -292,7 +292,7 @@ class Soak(RealRun):
         return node in self._ready and node not in self._struck
 
     def _is_something_owed(self) -> bool:
-        # Exact, unlike the observer's list: subscriptions that have ended are owed nothing.
+        # Exact, unlike the observer's list, which still has subscriptions that have ended.
         if self.now >= self._owed_at_us + OWED_US:
             self._is_owed = bool(facts_of(self).missing)
             self._owed_at_us = self.now
@@ -310,7 +310,7 @@ class Soak(RealRun):
                 nursery.start_soon(self._strikes[fault.kind], fault)
 
     async def _last(self, seconds: float) -> None:
-        """Wait while a fault lasts; the end of the soak ends it."""
+        """Wait for the length of a fault, or until the soak ends."""
         with trio.move_on_after(seconds):
             await self._ends.wait()
 
@@ -353,7 +353,7 @@ class Soak(RealRun):
         await self._last(fault.for_s)
         still = self._cluster.process_of(node)
         self._disks.free(folder, None if still is None else still[0])
-        with trio.move_on_after(STOPPING_S):  # It may have found its disk full just now.
+        with trio.move_on_after(STOPPING_S):  # It may stop because of its full disk.
             while self._cluster.is_up(node):
                 await trio.sleep(0.1)
         if self._cluster.is_up(node):
@@ -362,15 +362,15 @@ class Soak(RealRun):
             await self._return(node)
 
     async def _jump(self, fault: Fault) -> None:
-        """Set a node's clock; a node that may end starts again by the new time."""
+        """Set a node's clock; a node that may end is restarted with the new time."""
         self._clocks_us[fault.node] = clock_us = round(fault.clock_s * SECOND)
         if fault.node in self._plan.mortal:
             await self._leave(fault.node, fault.kind, 0.0)
         else:
             await self._cluster.tell(ShiftClock(fault.node, clock_us))
 
-    async def _dawdle(self, fault: Fault) -> None:
-        await self._cluster.tell(Dawdle(fault.node, fault.for_s))
+    async def _pause_reading(self, fault: Fault) -> None:
+        await self._cluster.tell(PauseReading(fault.node, fault.for_s))
 
     async def _resubscribe(self, fault: Fault) -> None:
         node, present = fault.node, self._present[fault.node]
@@ -414,17 +414,17 @@ class Soak(RealRun):
         self._ready.pop(node, None)
         kind = self._struck.get(node)
         if kind is Kind.DISKS:
-            return  # It returns when its disk has room again.
+            return  # The node returns when its disk has room again.
         if not self.began_us:
             raise SmartPubSubError(f"node {node} has stopped: {reason}")
         violation = Violation(UNPLANNED, self.now, node, f"node {node} has stopped: {reason}")
         self._record(violation)
-        if kind is None or kind is Kind.PAUSES:  # Otherwise its fault ends with a start.
+        if kind is None or kind is Kind.PAUSES:  # Otherwise the end of its fault starts it.
             self._struck[node] = Kind.KILLS
             self._rescuing.start_soon(self._return, node)
 
     def _on_contained(self, node: int, news: Contained) -> None:
-        """Record that a core has failed, which only a full disk explains."""
+        """Record a failure of a core, which only a full disk excuses."""
         self.contained.setdefault(node, Counter()).update(news.failures)
         self.core_restarts[node] += news.restarts
         if news.restarts and self._struck.get(node) is not Kind.DISKS:

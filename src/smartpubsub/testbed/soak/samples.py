@@ -1,4 +1,4 @@
-"""The resource use of the nodes' processes over time, and how fast it grows."""
+"""Samples of the resource use of the nodes' processes, and its growth."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sample(at_s: float, start: int, process: int, folder: Path) -> Sample | None
 
 @dataclass(kw_only=True)
 class Growth:
-    """How fast the resource use of a node grows, once its process is warm."""
+    """The growth of a node's resource use, once its process is warm."""
 
     per_hour: dict[str, float | None]
     """By measure; None if no process of the node ran for long enough."""

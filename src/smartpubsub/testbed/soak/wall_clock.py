@@ -1,7 +1,7 @@
 """The time of day of this process, which can be set ahead or back.
 
 A node reads the time of day when it starts, and py-libp2p does from time to time, both with
-Python's `time`. Deadlines and timers follow the monotonic clock, which no one can set.
+Python's `time`. Deadlines and timers follow the monotonic clock, which cannot be set.
 """
 
 from __future__ import annotations

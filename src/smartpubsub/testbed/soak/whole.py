@@ -1,8 +1,8 @@
 """A whole node in a process of its own, with the application that uses it.
 
-The application subscribes, reads and publishes by the node's API. Notes are made of the calls when
-the core has them, of a kept event when the application reads it, and of any other event when the
-node delivers it: only kept events have to outlive a crash on their way to the reader.
+The application subscribes, reads and publishes through the node's API. The process notes a call
+when the core gets it, a kept event when the application reads it, and any other event when the node
+delivers it: only kept events have to survive a crash on their way to the reader.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ from smartpubsub.testbed.messages import (
     Acknowledged,
     Act,
     Contained,
-    Dawdle,
+    Delivered,
     Done,
     Join,
     Leave,
+    PauseReading,
     Read,
     Ready,
     Seen,
@@ -58,7 +59,6 @@ from smartpubsub.testbed.messages import (
     StartNode,
     StopReading,
     ToApplication,
-    Told,
     Unacknowledged,
     Up,
     Value,
@@ -111,7 +111,7 @@ class _NotedCore(NodeCore):
 
 
 class _ObservedNode(Node):
-    """A node that tells of its calls and of what its protocol delivers."""
+    """A node that reports its calls and the deliveries of its protocol."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _ObservedNode(Node):
         await engine.host.do(create)
 
     def inspection(self) -> Inspection:
-        """What an inspection of the protocol shows."""
+        """The result of inspecting the protocol."""
         return self._engine.core.pubsub.inspect()
 
 
@@ -162,7 +162,7 @@ class WholeNode:
     def __init__(self, setup: Setup, command: StartNode, notebook: Notebook) -> None:
         self.number = command.node
         self.has_left = False
-        """Whether the node has closed as it was told to."""
+        """Whether the node has closed after the command to leave."""
         self._setup = setup
         self._command = command
         self._notebook = notebook
@@ -174,12 +174,12 @@ class WholeNode:
         """When the application reads kept events again."""
         self._leaves = trio.Event()
         self._contained = Failures({}, 0, 0)
-        """What was told last of the failures of the core."""
+        """The failures of the core that were reported last."""
         self._nursery: trio.Nursery
         logging.basicConfig(handlers=[logging.NullHandler()])
 
     async def run(self) -> None:
-        """Run until the node is told to leave."""
+        """Run until the command to leave."""
         options, command = self._setup.options, self._command
         folder = self._setup.folder_of(self.number)
         keep_identity(folder, identity_of(options.seed, self.number))
@@ -209,13 +209,13 @@ class WholeNode:
         self.has_left = True
 
     def _note(self, value: Value) -> None:
-        """Note something and report it, since the process may be killed the next moment."""
+        """Note something and report it at once, since the process may be killed at any moment."""
         self._notebook.add(self.number, value)
         self._notebook.tell()
 
     def _on_deliver(self, item: object) -> None:
         if isinstance(item, _NOTED):
-            self._note(Told(self._command.start, item))
+            self._note(Delivered(self._command.start, item))
         elif isinstance(item, Delivery):
             assert self._node is not None
             in_memory = [n for n in item.subscriptions if not self._node.is_on_disk(n)]
@@ -223,9 +223,9 @@ class WholeNode:
 
     def _note_delivery(self, delivery: Delivery, subscriptions: Sequence[int]) -> None:
         if subscriptions:
-            event = delivery.event._replace(payload=b"")  # No one compares payloads.
-            told = Delivery(event, tuple(subscriptions), delivery.hops)
-            self._note(Told(self._command.start, told))
+            event = delivery.event._replace(payload=b"")  # The observer does not compare payloads.
+            noted = Delivery(event, tuple(subscriptions), delivery.hops)
+            self._note(Delivered(self._command.start, noted))
 
     # --- commands ---
 
@@ -241,7 +241,7 @@ class WholeNode:
             case StopReading(predicate=predicate):
                 if predicate in self._readers:
                     self._readers.pop(predicate).cancel()
-            case Dawdle(seconds=seconds):
+            case PauseReading(seconds=seconds):
                 self._reads_at = trio.current_time() + seconds
             case ShiftClock(clock_us=clock_us):
                 self._clock.ahead_us = clock_us
@@ -266,7 +266,7 @@ class WholeNode:
         self._note(Done(command.number))
 
     async def _read(self, command: Read) -> None:
-        """Subscribe and read until told otherwise; try again if that fails."""
+        """Subscribe and read until `StopReading`; try again after an error."""
         assert self._node is not None
         with trio.CancelScope() as self._readers[command.predicate]:
             while True:
@@ -295,7 +295,7 @@ class WholeNode:
             self._notebook.add(self.number, Seen(self._node.inspection()))
 
     def note_drops(self) -> None:
-        """Note on what the core has failed since the last call."""
+        """Note the failures of the core since the last call."""
         if self._node is None or self._leaves.is_set():
             return
         before, self._contained = self._contained, self._node.failures()
