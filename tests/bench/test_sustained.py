@@ -5,7 +5,7 @@ import json
 import pytest
 
 from smartpubsub.bench import sustained
-from smartpubsub.bench.live import Told
+from smartpubsub.bench.live import Outcome
 from smartpubsub.bench.report import Report
 from smartpubsub.cli.main import main
 
@@ -37,11 +37,11 @@ def test_report_as_json(
 
 def test_events_that_have_not_arrived_are_lost() -> None:
     report = Report({})
-    told = Told([1, 2, 3], late=4, refused=5, took_s=2.0, lost=1)
+    outcome = Outcome([1, 2, 3], late=4, refused=5, took_s=2.0, lost=1)
 
     class Losing:
-        def publish_at(self, *_: float) -> Told:
-            return told
+        def publish_at(self, *_: float) -> Outcome:
+            return outcome
 
     sustained._overload(report, Losing(), 10.0)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Benchmarks: what SmartPubSub does next to its peers, as ratios from one run.
+"""Benchmarks: SmartPubSub beside other systems, as ratios from one run.
 
 - `matching` engines: `comparison`, `adversarial` changes, databases (`sql_peers`).
 - The simulator: `sim`, with `sim_peers`, `sim_large` overlays, and `sim_cost` per message.

@@ -1,4 +1,4 @@
-"""Sequences of changes to a set of filters that are meant to be costly, and what they cost."""
+"""Costly sequences of changes to a set of filters, and their cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Step(NamedTuple):
     predicate: Predicate | None
 
     def apply(self, filters: FilterSet) -> None:
-        """Make the change, and read what it changed in the summary, as a node does."""
+        """Make the change, and read the changes of the summary, as a node does."""
         if self.predicate is None:
             filters.remove(self.key)
         else:
@@ -48,7 +48,7 @@ def touching(count: int) -> Iterator[Step]:
 
 
 def disjoint(count: int) -> Iterator[Step]:
-    """Filters that have nothing to do with each other: the ordinary case to compare with."""
+    """Unrelated filters: the ordinary case to compare with."""
     for key in range(count):
         yield Step(key, _surf(3 * key, 3 * key + 1))
     for key in range(0, count, 2):

@@ -55,9 +55,9 @@ class BareEcho:
 
 @contextmanager
 def bare_echo(request_count: int, request_bytes: int) -> Iterator[BareEcho]:
-    """An echo in another process, which ends with this."""
+    """Run an echo in another process, until the block is left."""
     arguments = [str(number) for number in (request_count, request_bytes)]
-    # py-libp2p logs much that is of no interest here.
+    # py-libp2p logs a lot.
     with Popen(
         [sys.executable, "-m", __name__, *arguments],
         stdin=PIPE,
@@ -74,7 +74,7 @@ def bare_echo(request_count: int, request_bytes: int) -> Iterator[BareEcho]:
 
 
 async def serve(request_count: int, request_bytes: int) -> None:
-    """Two hosts and a stream between them, until the input ends."""
+    """Run two hosts and a stream between them, until the input ends."""
     server, client = _host(), _host()
     async with server.run([LISTEN]), client.run([LISTEN]):
         server.set_stream_handler(ECHO, _echo)

@@ -1,4 +1,4 @@
-"""Other systems that carry events over loopback, where they are installed: Zenoh and NATS."""
+"""The systems compared with, where they are installed: Zenoh and NATS, over loopback."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _zenoh_config(zenoh: Any, role: str, endpoint: str) -> Any:
     config = zenoh.Config()
     for key, value in {
         "mode": '"peer"',
-        "scouting/multicast/enabled": "false",  # Other nodes in the network must not be involved.
+        "scouting/multicast/enabled": "false",  # Peers elsewhere in the network must not take part.
         "listen/endpoints": "[]",
         f"{role}/endpoints": f'["{endpoint}"]',
     }.items():

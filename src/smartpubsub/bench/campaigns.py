@@ -28,7 +28,7 @@ def campaign_figures(spark: SparkSession, report: Report, runs: int) -> None:
     cores = spark.sparkContext.defaultParallelism
     warm = replace(plan, runs=dict(list(plan.runs.items())[:cores]))
     with tempfile.TemporaryDirectory() as place:
-        # Workers import the simulator when they are first used, which is no part of a campaign.
+        # The first use of a worker imports the simulator, which is no part of a campaign.
         run_campaign(spark, warm, CampaignFolder(Path(place, "warm")))
         folder = CampaignFolder(Path(place, "all"))
         began = time.perf_counter()

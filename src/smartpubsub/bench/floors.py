@@ -1,4 +1,4 @@
-"""What no implementation of a node's promises can do without: signatures, and flushes of a disk."""
+"""Lower bounds of any implementation of a node's promises: signatures, and flushes of a disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROUNDS = 5
 PER_ROUND = 200
 FLUSHES = 100
 CONTENT = bytes(200)
-"""As long as what is signed of a small event."""
+"""As long as the signed content of a small event."""
 
 
 def signature_us() -> tuple[float, float]:
@@ -40,7 +40,7 @@ def _cpu_us(work: Callable[[], object]) -> float:
 
 
 def flush_s(folder: Path) -> float:
-    """The time of a transaction of one row that is flushed to the disk, the median of some."""
+    """The median time of a transaction of one row that is flushed to the disk."""
     took = []
     with SqliteStorage(folder) as storage:
         for number in range(FLUSHES):

@@ -28,7 +28,7 @@ _NUMBER = re.compile(rb'"predicate":"bench/number=(\d+)"')
 def run(
     progress: Callable[[str], None], *, readers: int = 1_000, per_s: int = 10, seconds: int = 20
 ) -> Report:
-    """Open readers, publish, and count what each reader gets."""
+    """Open readers, publish, and count the events that each reader gets."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(now, readers + SPARE_FILES)
     if most != resource.RLIM_INFINITY and most < wanted:

@@ -1,4 +1,4 @@
-"""`bench hostile`: how much one hostile peer delays the events of others.
+"""`bench hostile`: how much one hostile peer delays the events of other nodes.
 
 Three nodes in processes of their own publish to each other, and a peer in a fourth attacks them.
 Each attack is compared with the quiet time just before it, so that other load on the machine
@@ -25,7 +25,7 @@ EVENTS = 50
 PAYLOAD_BYTES = 100
 ROUNDS = 2
 SETTLE_S = 1.0
-"""How long an attack goes on before it is measured, and how long nodes are left alone after it."""
+"""How long an attack runs before the measurement, and how long nodes recover after it."""
 FACTOR_MAX = 2.0
 
 

@@ -1,6 +1,7 @@
 """`bench pipeline`: the processor time of stages on little data, beside that of an empty session.
 
-Each command is a process of its own, with all that it starts; the empty session starts Java.
+Each command is a process, measured with all processes that it starts; the empty session starts
+Java.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Real nodes in processes of their own, and what an event costs them.
+"""Real nodes in processes of their own, and the cost of an event.
 
 Processor time of all processes together holds on a busy machine, unlike events per second.
 """
@@ -18,7 +18,7 @@ from smartpubsub.errors import SmartPubSubError
 GOSSIP = "py-libp2p gossipsub"
 UNACKNOWLEDGED_MAX = 16
 ANSWER_S_MAX = 600.0
-"""Many nodes that join on a busy machine take their time."""
+"""The time limit of a command: many nodes join slowly on a busy machine."""
 WARM_UP = 64
 
 
@@ -52,7 +52,7 @@ class Worker:
 
 @contextmanager
 def workers(count: int) -> Iterator[list[Worker]]:
-    """Processes that end with this; each is a fork of one that has imported everything."""
+    """Start processes, forks of one that has imported everything, until the block is left."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["smartpubsub.bench.live_worker"])
     from smartpubsub.bench.live_worker import work
@@ -71,16 +71,16 @@ def workers(count: int) -> Iterator[list[Worker]]:
         yield started
 
 
-class Told(NamedTuple):
-    """What became of events that were published at a rate."""
+class Outcome(NamedTuple):
+    """The outcome of publishing at a rate."""
 
     acknowledged: list[int]
-    """Their numbers."""
+    """The numbers of the acknowledged events."""
     late: int
     refused: int
     took_s: float
     lost: int = 0
-    """Events that were acknowledged and have not arrived at some subscriber."""
+    """Acknowledged events that have not arrived at some subscriber."""
 
 
 class LiveSystem:
@@ -107,7 +107,7 @@ class LiveSystem:
     def publish(self, count: int, payload_bytes: int, at_once: int) -> list[float]:
         """Publish, and wait until all subscribers have all events; return the acknowledgements."""
         took: list[float] = []
-        # A system that acknowledges nothing loses events that come faster than they are taken.
+        # A system without acknowledgements loses events that come faster than it handles them.
         step = count if self._acknowledges else UNACKNOWLEDGED_MAX
         for first in range(0, count, step):
             some = min(step, count - first)
@@ -119,13 +119,13 @@ class LiveSystem:
                 member.receive()
         return took
 
-    def publish_at(self, rate: float, seconds: float, at_once: int, deadline_s: float) -> Told:
+    def publish_at(self, rate: float, seconds: float, at_once: int, deadline_s: float) -> Outcome:
         """Publish so many events per second, but wait while `at_once` are not acknowledged."""
-        told = Told(*self.publisher.do("publish_at", rate, seconds, at_once, deadline_s))
-        self._published += len(told.acknowledged)
+        outcome = Outcome(*self.publisher.do("publish_at", rate, seconds, at_once, deadline_s))
+        self._published += len(outcome.acknowledged)
         for member in self.subscribers:
-            member.send("missing", told.acknowledged)
-        return told._replace(lost=sum(member.receive() for member in self.subscribers))
+            member.send("missing", outcome.acknowledged)
+        return outcome._replace(lost=sum(member.receive() for member in self.subscribers))
 
     def memory_mb(self) -> float:
         """The memory of all nodes."""
@@ -139,7 +139,7 @@ class LiveSystem:
         return (self._cpu_s() - before) / count * 1e6
 
     def delays(self, count: int) -> list[float]:
-        """How long the last events took to the first subscriber."""
+        """The latencies of the last events at the first subscriber."""
         found: list[float] = self.subscribers[0].do("delays", count)
         return found
 
@@ -150,6 +150,6 @@ class LiveSystem:
 
 @contextmanager
 def live(name: str, subscribers: int = 1) -> Iterator[LiveSystem]:
-    """A publisher and subscribers, with storage that is removed at the end."""
+    """Run a publisher and subscribers, and remove their storage at the end."""
     with TemporaryDirectory() as folder, workers(1 + subscribers) as members:
         yield LiveSystem(name, members, Path(folder))

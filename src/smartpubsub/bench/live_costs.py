@@ -1,4 +1,4 @@
-"""What events cost real nodes, beside what the promises about them cost at least."""
+"""The cost of events on real nodes, beside its lower bounds."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def delivery_us() -> float:
 
 
 class Cost(NamedTuple):
-    """What an event costs, or a delivery if there are several subscribers."""
+    """The cost of an event, or of a delivery if there are several subscribers."""
 
     us: float
     floors: float
-    """How many times the floor that is."""
+    """The cost divided by the floor."""
 
 
 def measure_cost(
@@ -102,7 +102,7 @@ def _cost(
     subscribers: int = 1,
     floor_us: Callable[[], float] = two_nodes_us,
 ) -> float:
-    """Report what a delivery costs; return how many times its floor that is."""
+    """Report the cost of a delivery; return it divided by its floor."""
     cost = measure_cost(system, events, subscribers, floor_us=floor_us)
     report.add(what, cost.us, "us of CPU per event")
     return cost.floors
@@ -135,7 +135,7 @@ def _echo_s(system: LiveSystem) -> float:
 
 
 def measure_simulated(report: Report, progress: Progress) -> None:
-    """Measure the processor time of simulated messages, beside what was recorded."""
+    """Measure the processor time of simulated messages, beside the recorded one."""
     quotients = []
     for protocol in RUNS:
         progress(f"simulated messages: {protocol}")

@@ -41,18 +41,18 @@ STEP_S_MAX = 60.0
 JOIN_S_MAX = 300.0
 PAYLOAD_BYTES = 100
 _HEAD = Struct(">dq")
-"""When an event was sent, and its number."""
+"""The head of a payload: when the event was sent, and its number."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _GOSSIP = TProtocol("/meshsub/1.0.0")
 
 
 class System(Protocol):
-    """A node of one system. A publisher prepares, and subscribers get what that returns."""
+    """A node of one system. A publisher prepares, and subscribers get the returned name."""
 
     address: str
 
     async def prepare(self) -> str:
-        """Make what subscribers subscribe to, and return its name."""
+        """Create the predicate, group or topic, and return its name."""
         ...
 
     def events(self, name: str) -> AsyncIterator[bytes]:
@@ -60,7 +60,7 @@ class System(Protocol):
         ...
 
     async def publish(self, payload: bytes, deadline_s: float = STEP_S_MAX) -> None:
-        """Publish an event, and wait until the network acknowledges it, if it does."""
+        """Publish an event, and wait for the acknowledgement if the system has any."""
         ...
 
 
@@ -95,7 +95,7 @@ class _ScoutSubsOfOneAttribute(_ScoutSubs):
 
 
 class _ScoutSubsOfShortHistory(_ScoutSubs):
-    """Its memory does not grow for long."""
+    """ScoutSubs with a short history, so that its memory soon stops growing."""
 
     settings: ClassVar[dict[str, Any]] = {"history_bytes_max": 4 << 20}
 
@@ -184,7 +184,7 @@ async def _gossip(bootstrap: str | None) -> AsyncIterator[_Gossip]:
     keys = create_new_key_pair()
     noise = Noise(keys, noise_privkey=create_new_noise_keys().private_key)
     host = new_host(key_pair=keys, sec_opt={NOISE: noise})
-    # Its protection against spam drops more than ten events of a topic in a second.
+    # Its protection against spam would drop more than ten events of a topic in a second.
     router = GossipSub([_GOSSIP], 6, 4, 12, heartbeat_interval=1, spam_protection_enabled=False)
     pubsub = Pubsub(host, router, strict_signing=True)
     async with host.run([Multiaddr(LISTEN)]), background_trio_service(pubsub):
@@ -206,7 +206,7 @@ class _Worker:
         """How long each event took from its publication to its arrival here."""
         self._arrived = trio.Event()
         self._numbers: dict[int, None] = {}
-        """Of the events that have arrived."""
+        """The numbers of the events that have arrived."""
         self._published = 0
         self._attacking: trio.CancelScope
 
@@ -271,8 +271,8 @@ class _Worker:
     ) -> tuple[list[int], int, int, float]:
         """Publish so many events per second; wait while `at_once` are not acknowledged.
 
-        Return the numbers of those that were acknowledged, how many were late and how many were
-        refused, and how long it took.
+        Return the numbers of the acknowledged events, how many were late and how many were refused,
+        and the time that it took.
         """
         acknowledged: list[int] = []
         late = refused = 0
@@ -317,7 +317,7 @@ class _Worker:
         return pages * _PAGE_BYTES / (1 << 20)
 
     async def attack(self, name: str, addresses: list[str], settle_s: float) -> None:
-        """Attack nodes from now on, by a peer of its own."""
+        """Attack nodes from now on with a new peer."""
         self._attacking = trio.CancelScope()
         self._nursery.start_soon(self._attack, name, addresses, self._attacking)
         await trio.sleep(settle_s)
@@ -375,7 +375,7 @@ async def _serve(commands: Connection) -> None:
 
 def work(commands: Connection) -> None:
     """Execute commands until the parent closes the pipe, which ends the process at once."""
-    logging.disable(logging.CRITICAL)  # py-libp2p logs much that is of no interest here.
+    logging.disable(logging.CRITICAL)  # py-libp2p logs a lot.
     tune_interpreter()  # As `node run` does.
     try:
         trio.run(_serve, commands)
@@ -384,4 +384,4 @@ def work(commands: Connection) -> None:
         if rest is not None:
             commands.send(rest.exceptions[0])
     finally:
-        os._exit(0)  # A node need not say goodbye to nodes that end too.
+        os._exit(0)  # A node need not say goodbye: the other nodes end too.

@@ -1,4 +1,4 @@
-"""`bench load`: what an event costs as more are outstanding, and a delivery as subscribers grow."""
+"""`bench load`: the cost of an event as load grows, and of a delivery as subscribers grow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUBSCRIBERS = (1, 10, 50)
 EVENTS_PER_OUTSTANDING = 8
 EVENTS_MIN, EVENTS_MAX = 64, 1024
 DELIVERIES = 500
-"""Of each try, over all subscribers."""
+"""The deliveries of each try, over all subscribers."""
 
 
 def by_outstanding(system: str, count: int) -> str:
@@ -47,7 +47,7 @@ def run(progress: Progress) -> Report:
             events = max(AT_ONCE // 4, DELIVERIES // count)
             try:
                 cost = measure_cost(system, events, count, floor_us=delivery_us)
-            except SmartPubSubError as error:  # Others than ours may not carry so many.
+            except SmartPubSubError as error:  # Other systems may not carry so many subscribers.
                 progress(f"{name}: {error}")
                 continue
             report.add(name, cost.floors, "verifications per delivery")

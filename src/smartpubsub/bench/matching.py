@@ -18,7 +18,7 @@ CHOICE_SIZES = {"100": 100, "300": 300, "1k": 1_000, "3k": 3_000}
 CHOICE_EVENTS = 3_000
 
 PEERS = ("duckdb", "pure", "sqlite", "brute force")
-# How much faster than another engine the native one should be; elsewhere just faster, and with a
+# How many times faster the native engine should be; elsewhere just faster, and with a
 # thousand filters not much slower.
 PROMISED = {("duckdb", "batch 1M W1"): 150, ("pure", "single 1M W1"): 60}
 

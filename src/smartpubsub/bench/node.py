@@ -1,4 +1,4 @@
-"""`bench node`: real nodes beside the least cost, bare libp2p and other systems."""
+"""`bench node`: real nodes beside lower bounds, bare libp2p and other systems."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def _measure_events(report: Report) -> None:
 
 
 def _compare(report: Report, name: str, rate: float | None) -> None:
-    """Compare with another system, which may be faster, because it carries events less safely."""
+    """Compare with another system, which may be faster because it promises less."""
     if rate is None:
         report.machine[name] = ABSENT
         return

@@ -17,18 +17,18 @@ COMMAND = "import sys; from smartpubsub.cli.main import main; sys.exit(main())"
 
 
 class NodeProcess(NamedTuple):
-    """A node that runs."""
+    """A running node."""
 
     process: int
     said: dict[str, Any]
-    """What it has said when it was ready."""
+    """The document that it printed when it was ready."""
 
     def resident_mb(self) -> float:
-        """The memory that it takes."""
+        """Its resident memory."""
         for line in Path(f"/proc/{self.process}/status").read_text(encoding="utf-8").splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1_024 / 1_000_000
-        raise SmartPubSubError("the memory of a process is not told on this system")
+        raise SmartPubSubError("this system does not report the memory of a process")
 
     def cpu_s(self) -> float:
         """The processor time that it has used."""

@@ -1,6 +1,6 @@
 """`bench pipeline`: stages of the pipeline beside SQL and the engine without Spark.
 
-Everything runs in one session, which is started and warm before anything is measured.
+All measurements share one session, which is warm before the first one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Sizes(NamedTuple):
     native_events: int = 50_000
     lines: int = 300_000
     ingest_tries: int = 8
-    """Dumps are long, and Spark gets faster for a while as its code is compiled."""
+    """Large, because dumps are long, and Spark becomes faster while Java compiles its code."""
     runs: int = 400
     topic_events: int = 100_000
     sink_rows: int = 4_000
@@ -226,7 +226,7 @@ def _to_parquet(bench: Bench, frame: DataFrame, name: str) -> None:
 
 
 def _check(bench: Bench, found: DataFrame) -> None:
-    """Raise an error unless both find the same matches; otherwise their speed means nothing."""
+    """Raise an error unless both find the same matches: a wrong result has no speed."""
     joined = bench.spark.read.parquet(str(bench.folder / "joined"))
     if found.exceptAll(joined).union(joined.exceptAll(found)).count():
         raise DisagreementError(
@@ -240,7 +240,7 @@ def _ingest(bench: Bench, path: Path) -> None:
 
 
 def _read_fields(bench: Bench, path: Path) -> None:
-    """Read the same fields with Spark's reader, and write them as they are."""
+    """Read the same fields with Spark's reader, and write them unchanged."""
     schema = ", ".join(f"{name} string" for name in REDDIT.columns())
     fields = bench.spark.read.json(str(path), schema=schema)
     _to_parquet(bench, fields, "fields")

@@ -27,7 +27,7 @@ def parent_of(pid: int) -> int | None:
 
 
 def memory_mb(pid: int) -> float:
-    """The memory of a process, with its share of what it shares with others; 0 if it has ended."""
+    """The proportional memory (PSS) of a process; 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
     except OSError:

@@ -19,12 +19,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def processor_seconds(command: Sequence[str]) -> float:
-    """Run a command to its end, with all that it starts, and return the seconds of processors."""
+    """Run a command, wait for all processes that it starts, and return their processor time."""
     watcher = [sys.executable, "-m", __name__, *command]
-    told = json.loads(subprocess.run(watcher, stdout=subprocess.PIPE, check=True).stdout)
-    if told["code"]:
-        raise SmartPubSubError(f"{command} failed with the code {told['code']}")
-    return float(told["seconds"])
+    outcome = json.loads(subprocess.run(watcher, stdout=subprocess.PIPE, check=True).stdout)
+    if outcome["code"]:
+        raise SmartPubSubError(f"{command} failed with the code {outcome['code']}")
+    return float(outcome["seconds"])
 
 
 def _watch(command: Sequence[str]) -> dict[str, float]:

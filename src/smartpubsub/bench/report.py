@@ -85,5 +85,5 @@ class Report:
 
 
 def rounded(value: float) -> float:
-    """Four digits, since measurements have no more."""
+    """Round to four digits, the precision of measurements."""
     return float(f"{value:.4g}")

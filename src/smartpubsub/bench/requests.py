@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import trio
@@ -15,23 +15,13 @@ from smartpubsub.node.identity import Identity
 from smartpubsub.node.transport.host import Host
 from smartpubsub.protocols.codecs import kademlia_codec
 from smartpubsub.seam import Answer, Answered, Ask, Asked, Core, Effect, Event
+from smartpubsub.testbed.hostile.attacker import NoStorage
 
 LISTEN = ("/ip4/127.0.0.1/tcp/0",)
 
 
-class Nothing:
-    """Storage that keeps nothing."""
-
-    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Keep nothing."""
-
-    def load(self, prefix: bytes) -> Sequence[tuple[bytes, bytes]]:  # noqa: ARG002
-        """Nothing."""
-        return ()
-
-
 class Echo:
-    """Answers each request with itself."""
+    """Answers each request with the request itself."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: ARG002
         """Return the effects of an event."""
@@ -102,4 +92,4 @@ class Requests:
 
 def _host(core: Core) -> Host:
     codecs = [kademlia_codec(Settings())]
-    return Host(Identity.new(), lambda _: core, codecs, Nothing(), on_deliver=lambda _: None)
+    return Host(Identity.new(), lambda _: core, codecs, NoStorage(), on_deliver=lambda _: None)

@@ -17,7 +17,7 @@ from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.kernel.collector import collector_off
 
 RECORDED = Path(__file__).with_name("sim_cost.json")
-"""By protocol: the cost when the record was made."""
+"""The recorded cost by protocol."""
 RUNS = {
     "scoutsubs": SimOptions(nodes=60, scenario="event-burst", events=300),
     "fastdelivery": SimOptions(nodes=40, scenario="event-burst", events=300),
@@ -29,12 +29,12 @@ HEAP_THOUSANDS = 100
 
 
 def heap_operations_per_message(protocol: str) -> float:
-    """The cost of a message of one protocol, with all that nodes do because of it."""
+    """The cost of a message of one protocol, including everything that nodes do because of it."""
     return min(_cost(protocol) for _ in range(TRIES))
 
 
 def recorded(protocol: str) -> float:
-    """The cost when it was recorded."""
+    """The recorded cost."""
     found: float = json.loads(RECORDED.read_text(encoding="utf-8"))[protocol]
     return found
 

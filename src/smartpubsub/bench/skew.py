@@ -1,7 +1,8 @@
 """`bench pipeline`: `match` where a third of all subscriptions name one attribute.
 
-Some events match a tenth of all subscriptions. The command runs as a process of its own, and the
-memory of what it starts is measured: Java, which holds the only executor, and its Python processes.
+Some events match a tenth of all subscriptions. The command runs as a process, and the benchmark
+measures the memory of the processes that it starts: Java with the only executor, and its Python
+workers.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from smartpubsub.errors import SmartPubSubError
 EXECUTOR_MB_MAX = 2048
 HEAP_MB = 1024
 PRICES = 1_000
-"""Subscriptions to the attribute that many name ask for one of so many ranges."""
+"""The number of ranges in subscriptions to the popular attribute."""
 LOOK_EVERY_S = 0.2
 _ROWS_PER_GROUP = 100_000
 
 
 class Skew(NamedTuple):
-    """How much there is."""
+    """The sizes of the workload."""
 
     subscriptions: int = 1_000_000
     popular_events: int = 100
     """Events that a tenth of the subscriptions match."""
     other_events: int = 10_000
-    """Events that only have the attribute that a third of the subscriptions name."""
+    """Events that have only the popular attribute."""
 
 
 def measure_skew(report: Report, folder: Path, skew: Skew) -> None:
@@ -86,7 +87,7 @@ def _write(folder: Path, key: str, texts: list[str]) -> None:
 
 
 def _peaks(command: list[str], folder: Path) -> tuple[float, float]:
-    """Run a command; return the most memory of its own process, and of all others, in MB."""
+    """Run a command; return the peak memory of its own process, and of all others, in MB."""
     driver = executor = 0.0
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:

@@ -110,7 +110,7 @@ def _measure_source(
 def _measure_sink(
     spark: SparkSession, report: Report, folder: Path, client: BlockingClient, count: int
 ) -> None:
-    """Publish rows, beside the same events from this process one after another."""
+    """Publish rows, and the same events one after another from this process."""
     frame = spark.range(0, count, 1, 2).selectExpr("concat('bench/n=', id) as predicate", "id")
     sink = frame.write.format("smartpubsub").mode("append").option("node", str(folder / "node"))
     seconds = best_seconds(sink.save, tries=1)
@@ -139,7 +139,7 @@ def _node(folder: Path) -> Iterator[BlockingClient]:
     ) as node:
         try:
             assert node.stdout is not None
-            node.stdout.readline()  # It is ready.
+            node.stdout.readline()  # The first line says that the node is ready.
             with connect(data=folder) as client:
                 yield client
         finally:
@@ -147,7 +147,7 @@ def _node(folder: Path) -> Iterator[BlockingClient]:
 
 
 def _filled_topic(client: BlockingClient, count: int) -> str:
-    """Import a topic with so many events, each linked to the one before; its content id."""
+    """Import a topic with so many events, each linked to the one before; return its content id."""
     identity = Identity.of(bytes(32))
     peer, signing, now = identity.peer, Ed25519Signing(identity), 1_700_000_000_000_000
     meta = new_meta_topic("bench/meta", peer, signing, now)

@@ -78,7 +78,7 @@ class DuckDb:
         ).to_arrow_table()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._connection.close()
 
 
@@ -122,7 +122,7 @@ class Sqlite:
         return [key for (key,) in self._connection.execute(self._query)]
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._connection.close()
 
 

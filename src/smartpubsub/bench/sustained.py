@@ -1,7 +1,7 @@
 """`bench sustained`: events at a steady rate for some time, and then more than the nodes can carry.
 
-Latency is not to grow, memory is to stay, and no event that was acknowledged may be lost. The rate
-is a part of the most that the nodes carry on this machine, which is measured first.
+Latency and memory should not grow, and no acknowledged event may be lost. The rate is a part of the
+maximum of this machine, which is measured first.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SYSTEM = "scoutsubs, short history"
 PAYLOAD_BYTES = 100
 AT_ONCE = 64
 FIRST_EVENTS = 1_000
-"""Events by which the maximum rate is measured."""
+"""The number of events for measuring the maximum rate."""
 STEADY_SHARE = 0.8
 STEADY_DEADLINE_S = 60.0
 WINDOW_S_MAX = 30.0
 WINDOWS_MIN = 4
-"""Latency and memory are measured in so many windows at least."""
+"""The least number of windows in which latency and memory are measured."""
 OVERLOAD = 2
 OVERLOAD_S = 20.0
 OVERLOAD_AT_ONCE = 512
@@ -61,10 +61,10 @@ def _stay_steady(
     sent = lost = 0
     for number in range(count):
         progress(f"{rate:,.0f} events/s, part {number + 1} of {count}")
-        told = system.publish_at(rate, seconds / count, AT_ONCE**2, STEADY_DEADLINE_S)
-        sent += len(told.acknowledged)
-        lost += told.lost + told.late + told.refused
-        late_ms.append(1_000 * quantiles(system.delays(len(told.acknowledged)), n=100)[-1])
+        outcome = system.publish_at(rate, seconds / count, AT_ONCE**2, STEADY_DEADLINE_S)
+        sent += len(outcome.acknowledged)
+        lost += outcome.lost + outcome.late + outcome.refused
+        late_ms.append(1_000 * quantiles(system.delays(len(outcome.acknowledged)), n=100)[-1])
         memory_mb.append(system.memory_mb())
     report.add("steady rate", sent / seconds, "events/s")
     half = count // 2
@@ -82,9 +82,9 @@ def _stay_steady(
 
 
 def _overload(report: Report, system: LiveSystem, rate: float) -> None:
-    told = system.publish_at(rate, OVERLOAD_S, OVERLOAD_AT_ONCE, OVERLOAD_DEADLINE_S)
+    outcome = system.publish_at(rate, OVERLOAD_S, OVERLOAD_AT_ONCE, OVERLOAD_DEADLINE_S)
     report.add("overload: wanted", rate, "events/s")
-    report.add("overload: acknowledged", len(told.acknowledged) / told.took_s, "events/s")
-    report.add("overload: not in time", told.late, "events")
-    report.add("overload: refused", told.refused, "events")
-    report.ratios.append(Ratio("overload: acknowledged events lost", told.lost, at_most=0))
+    report.add("overload: acknowledged", len(outcome.acknowledged) / outcome.took_s, "events/s")
+    report.add("overload: not in time", outcome.late, "events")
+    report.add("overload: refused", outcome.refused, "events")
+    report.ratios.append(Ratio("overload: acknowledged events lost", outcome.lost, at_most=0))

@@ -34,7 +34,7 @@ AT_ONCE = 64
 """The maximum number of unacknowledged events of the publisher."""
 STEP_S_MAX = 30.0
 
-# A rendezvous that takes one child sends the next one on to it, which fixes the tree's depth.
+# A rendezvous that takes one child redirects the next to it, which fixes the tree's depth.
 OPTIONS = ProtocolOptions(overrides={"fan_out_max": 1})
 
 
@@ -50,7 +50,7 @@ class ThreeHops:
         ]
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Have them join and subscribe."""
+        """Start the nodes, join and subscribe."""
         first, relay, subscriber, publisher = self._nodes
         for node in self._nodes:
             await nursery.start(node.host.run, LISTEN)
@@ -79,7 +79,7 @@ class ThreeHops:
 
 
 class _Node:
-    """A node as users run it, without its application."""
+    """A node without an application."""
 
     def __init__(self, identity: Identity, storage: SqliteStorage) -> None:
         self.hops: list[int] = []
@@ -141,7 +141,7 @@ def _distance(identity: Identity) -> int:
 
 @asynccontextmanager
 async def three_hops() -> AsyncIterator[ThreeHops]:
-    """Four nodes in this process, with storage that is removed at the end."""
+    """Run four nodes in this process, and remove their storage at the end."""
     with TemporaryDirectory() as folder:
         async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
             made = ThreeHops(Path(folder), stack)

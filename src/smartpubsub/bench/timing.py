@@ -18,13 +18,13 @@ def rate(work: Callable[[Item], object], items: Sequence[Item], tries: int = TRI
 
     def each() -> None:
         for item in items:
-            work(item)  # Keeping the results would measure the memory for them.
+            work(item)  # Kept results would also measure their memory.
 
     return len(items) / best_seconds(each, tries)
 
 
 def best_seconds(work: Callable[[], object], tries: int = TRIES) -> float:
-    """The shortest of a few tries, which was disturbed least."""
+    """The shortest of a few tries, which other load disturbed least."""
     seconds = []
     with collector_off():
         for _ in range(tries):

@@ -57,7 +57,7 @@ class Subscriptions(NamedTuple):
     his: Floats
 
     def predicates(self) -> Iterator[Predicate]:
-        """The subscriptions as predicates, made one at a time to spare memory."""
+        """The subscriptions as predicates, made one at a time to save memory."""
         columns = (column.tolist() for column in self)
         for topics, attributes, los, his in zip(*columns, strict=True):
             wanted: dict[str, Interval | None] = {TOPICS[t]: None for t in topics if t >= 0}
