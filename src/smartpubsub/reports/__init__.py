@@ -1,1 +1,1 @@
-"""Reports: figures for people to look at."""
+"""Reports: charts, and pages of charts and tables."""

@@ -11,7 +11,7 @@ from smartpubsub.sim.studies.adversaries import Withstood
 
 
 def plot_adversaries(found: Sequence[Withstood], path: Path) -> None:
-    """What came in time under each attack, and how many messages that took."""
+    """The share of events delivered in time under each attack, and the cost in messages."""
     attacks = list(dict.fromkeys(one.attack for one in found))
     systems = list(dict.fromkeys(f"{one.protocol}\n{one.resilience}" for one in found))
     runs = {(one.attack, f"{one.protocol}\n{one.resilience}"): one for one in found}
@@ -40,7 +40,7 @@ def _draw(
     worst: float,
     best: float,
 ) -> None:
-    """A field for each run, the better the greener."""
+    """Draw a field for each run; greener is better."""
     values = [[value(attack, system) for system in systems] for attack in attacks]
     goodness = [[(one - worst) / (best - worst) for one in row] for row in values]
     panel.imshow(goodness, cmap="RdYlGn", vmin=-0.3, vmax=1.3, aspect="auto")

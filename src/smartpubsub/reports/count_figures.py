@@ -109,7 +109,7 @@ def timeline(rows: Rows) -> tuple[Any, float, float]:
 
 
 def loads(rows: Rows) -> tuple[Any, float, float]:
-    """What nodes send, from the busiest to the least busy."""
+    """The messages that nodes send, from the busiest to the least busy."""
     scenarios = scenarios_in(rows)[:4]
 
     def paint(figure: Figure) -> None:
@@ -185,7 +185,7 @@ def hops(runs: Rows) -> tuple[Any, float, float]:
 
 
 def is_default(row: dict[str, Any]) -> bool:
-    """Whether a run is one of ScoutSubs as it is by default, in the calm scenario."""
+    """Whether a run is of ScoutSubs with the default variant, in the scenario normal."""
     return (row["protocol"], row["variant"], row["scenario"]) == (
         "scoutsubs",
         "redirect-reliable",

@@ -1,4 +1,4 @@
-"""How many steps a lookup takes, against the number of nodes."""
+"""The hops of a lookup against the number of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of how long events take."""
+"""Figures of latency."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{va
 
 
 def labels_in(rows: Rows) -> list[Label]:
-    """The protocols and variants there are, in the order in which they are shown.
+    """The protocols and variants in rows, in the order of figures.
 
     >>> labels_in([{"protocol": name, "variant": None} for name in ("toy", "floodsub")])
     [('floodsub', None), ('toy', None)]
@@ -33,14 +33,14 @@ def labels_in(rows: Rows) -> list[Label]:
         "ordered",
     ]
     found = {(row["protocol"], row["variant"]): None for row in rows}
-    # Protocols from outside come last, in the order of their names.
+    # Protocols of other packages come last, in the order of their names.
     order += sorted({protocol for protocol, _ in found} - {*order})
     variants += sorted({str(variant) for _, variant in found} - {*map(str, variants)})
     return sorted(found, key=lambda label: (order.index(label[0]), variants.index(label[1])))
 
 
 def scenarios_in(rows: Rows) -> list[str]:
-    """The scenarios there are, those of the papers first."""
+    """The scenarios in rows, those of the papers first."""
     known = ["normal", "sub-burst", "event-burst", "fault", "replication", "reddit", "power-law"]
     found = {row["scenario"]: None for row in rows}
     # The same scenario over other links is shown beside it.

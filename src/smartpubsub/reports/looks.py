@@ -126,7 +126,7 @@ def draw(
 def for_page(svg: str, name: str, width: float) -> str:
     """A figure as part of a page: with named colours and unique ids.
 
-    It fills the page, unless its letters would become larger than the text around it.
+    It fills the page, unless its letters would become larger than the page's text.
     """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'(width|height)="[\d.]+pt"', "", svg, count=2)

@@ -12,7 +12,7 @@ Label = tuple[str, str | None]
 
 
 class Latency(NamedTuple):
-    """Milliseconds that events took."""
+    """The latency of events in milliseconds."""
 
     mean: float
     max: float
@@ -35,7 +35,7 @@ class Coverage(NamedTuple):
     published: float
     network_mib: float
     memory_gib: float
-    """The mean of a node."""
+    """The mean over nodes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ FIGURES = "figures"
 
 
 def write_report(data: ReportData, folder: Path) -> Path:
-    """Write the page, and each figure as a file of its own; the path of the page."""
+    """Write the page, and each figure as a file of its own; return the path of the page."""
     (folder / FIGURES).mkdir(parents=True, exist_ok=True)
     paper = PAPERS.get(data.paper) if data.paper else None
     sections = [*result_tables(data, paper), *_figures(data, paper, folder / FIGURES)]
@@ -79,7 +79,7 @@ def _cards(data: ReportData, paper: Paper | None) -> Iterator[Card]:
 
 
 def _main(runs: Rows) -> tuple[str, Rows]:
-    """The protocol that a report is about, and its runs; all if it is about none of ours."""
+    """The protocol that a report is about, and its runs; all if it is none of this project's."""
     for protocol, name in (("scoutsubs", "ScoutSubs"), ("pulsarcast", "Pulsarcast")):
         mine = [row for row in runs if row["protocol"] == protocol]
         if mine:

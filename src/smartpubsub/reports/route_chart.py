@@ -103,7 +103,7 @@ def _write_names(panel: Axes, places: Places, parents: Mapping[str, str], way: l
     for node, place in places.items():
         if node in way or len(places) <= NODES_NAMED_MAX:
             weight = "bold" if node in way else "normal"
-            if node in inner:  # Lines are drawn below.
+            if node in inner:  # Dots and names are drawn over lines.
                 style: dict[str, Any] = {"xytext": (0, 9), "va": "bottom", "ha": "center"}
             else:
                 style = {"xytext": (0, -7), "va": "top", "ha": "center", "rotation": 90}

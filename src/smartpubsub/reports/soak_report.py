@@ -22,7 +22,7 @@ _DASHES = ("-", "--", ":", "-.")
 
 
 def write_soak_report(found: dict[str, Any], folder: Path) -> Path:
-    """Write the page and the chart of a soak's document; the path of the page."""
+    """Write the page and the chart of a soak's document; return the path of the page."""
     drawn = draw(folder, FIGURE, lambda figure: _paint(figure, found), width=11, height=7.5)
     sections = [
         Section(
@@ -43,7 +43,7 @@ def write_soak_report(found: dict[str, Any], folder: Path) -> Path:
         Section(
             name="violations",
             title="Violations",
-            text="What happened that must not.",
+            text="Violations of invariants.",
             body=table(
                 ("node", "what"),
                 [(str(v["node"]), v["what"]) for v in found["violations"]] or [("-", "none")],
@@ -86,7 +86,7 @@ def _paint(figure: Figure, found: dict[str, Any]) -> None:
             minutes: list[float] = []
             values: list[float] = []
             for before, one in zip([taken[0], *taken], taken, strict=False):
-                if before[1] != one[1]:  # Another process.
+                if before[1] != one[1]:  # A new process begins here.
                     minutes.append(one[0] / 60)
                     values.append(float("nan"))
                 minutes.append(one[0] / 60)
@@ -95,7 +95,7 @@ def _paint(figure: Figure, found: dict[str, Any]) -> None:
             dashes = _DASHES[number // len(MORE_COLOURS) % len(_DASHES)]
             panel.plot(minutes, values, color=colour, linestyle=dashes, label=f"node {node}")
         panel.set_title(title)
-        if name != "rss_mb":  # Most of it is shared, and its growth matters.
+        if name != "rss_mb":  # Most memory is shared, so only its growth matters.
             panel.set_ylim(bottom=0)
         panel.set_xlabel("minutes")
     legend_below(figure, figure.axes, columns=5)

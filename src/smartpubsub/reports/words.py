@@ -1,4 +1,4 @@
-"""What the names in a report mean."""
+"""The meaning of the names in a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A line of a workload file by itself, before its context is known."""
+"""A line of a workload file by itself, without its context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AT_MS_MAX = 365 * 24 * 3600 * 1000
 
 
 class Verb(StrEnum):
-    """What a line can do."""
+    """The kinds of lines."""
 
     SUBSCRIBE = "subscribe"
     UNSUBSCRIBE = "unsubscribe"

@@ -8,7 +8,7 @@ from smartpubsub.errors import SmartPubSubError
 
 
 class WorkloadError(SmartPubSubError, ValueError):
-    """An invalid workload: what is wrong with it, and in which line of which file."""
+    """An invalid workload; the text names the problem, the file and the line."""
 
     def __init__(self, problem: str, *, path: Path | None = None, line: int | None = None) -> None:
         place = ":".join(str(part) for part in (path, line) if part is not None)

@@ -1,4 +1,4 @@
-"""The options of a scenario, and what all scenarios share."""
+"""The options and inputs of all scenarios."""
 
 from __future__ import annotations
 

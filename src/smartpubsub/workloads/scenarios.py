@@ -89,7 +89,7 @@ def _sub_burst(setting: Setting) -> Phases:
     subscriptions, events = _normal(setting)
     subscribers = _subscribers(setting.nodes)
     unwanted = [
-        # One away from the events, one on their path.
+        # One subscription away from the events, one on their path.
         *((n, Predicate.of({f"unheard-{n}": True})) for n in subscribers),
         *((n, Predicate.of({"surf": True, f"unheard-{n}": True})) for n in subscribers),
     ]

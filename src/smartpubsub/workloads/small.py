@@ -1,7 +1,7 @@
-"""Networks of one, two, three and five nodes, as new users have them.
+"""The scenario of small networks: one to five nodes, as new users have them.
 
 Nodes leave with a goodbye, crash and come back, one at a time, and the nodes that are up publish
-after every change. All nodes subscribe to all that is published.
+after every change. All nodes subscribe to all events.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOPICS = ("news", "sport")
 SOON_US = 200_000
 """How long after a change the first event is published."""
 LATER_US = 5_000_000
-"""How long after a node's return it has its place and its subscriptions are in force."""
+"""How long a returning node takes to join, and to have its subscriptions in force."""
 PACE_US = 100_000
 
 
@@ -37,7 +37,7 @@ def small(setting: Setting) -> Phases:
     for what in ("events", "publishers", "pace_us"):
         if getattr(options, what) is not None:
             raise WorkloadError(
-                f"the scenario small says itself who publishes what and when; leave {what} out"
+                f"the scenario small has its own publishers, events and times; leave {what} out"
             )
     creation = [CreateTopic(0, 0, topic, options.ordered) for topic in TOPICS]
     subscriptions = [
@@ -58,7 +58,7 @@ class _Steps:
     def phases(self, *, has_crashes: bool) -> Iterator[list[Action]]:
         yield self._published(SOON_US)
         yield from self._shrink_and_grow(LeaveNode)
-        # The first node made the topics, and knows all the others.
+        # The first node created the topics, and knows all other nodes.
         if self._nodes > 1:
             yield from self._away(LeaveNode, 0)
         else:

@@ -69,7 +69,7 @@ def subreddits(setting: Setting) -> Phases:
     ]
     rng.shuffle(written)
     authors = {place: members[place][0] for place in range(len(TOPICS))}
-    authors |= dict(reversed(written))  # The first node that writes is the author.
+    authors |= dict(reversed(written))  # The first node that writes in a topic is its author.
     predicates = [Predicate.of({topic.name: True}) for topic in TOPICS]
     pace_us = options.pace_us or PACE_US
     return (

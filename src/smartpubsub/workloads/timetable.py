@@ -23,7 +23,7 @@ from smartpubsub.workloads.actions import (
 from smartpubsub.workloads.entries import Entry, Verb
 
 STEP_US = 10_000
-"""The interval between lines of the timeline, where the second has no time."""
+"""The interval before a line of the timeline that has no time."""
 
 _MAKES_ORDER_MATTER = frozenset({Verb.UNSUBSCRIBE, Verb.CRASH, Verb.LEAVE, Verb.RESTART})
 
