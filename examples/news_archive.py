@@ -1,4 +1,4 @@
-"""A signed archive of news: a topic whose events stay, and which anyone can verify.
+"""A signed archive of news: a topic whose events stay, and which any node can verify.
 
     python examples/news_archive.py archive
 

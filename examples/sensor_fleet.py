@@ -1,4 +1,4 @@
-"""A fleet of sensors: many threads publish, and one reader loses nothing while it is away.
+"""A fleet of sensors: many threads publish, and a reader that is away loses nothing.
 
     python examples/sensor_fleet.py --data ~/.smartpubsub --sensors 20 --rounds 3
 

@@ -39,7 +39,7 @@ UV_SETTINGS = {
     "PIP_NO_INDEX": "UV_NO_INDEX",
     "PIP_TRUSTED_HOST": "UV_INSECURE_HOST",
 }
-"""What uv calls the same settings."""
+"""The names of these settings in uv."""
 
 
 class Commands:

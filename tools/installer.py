@@ -9,7 +9,7 @@ import fingerprint
 from commands import Commands, Say
 from problems import NoSpaceError, SetupProblemError
 
-# A missing index must be noticed soon; a slow one may take its time for large downloads.
+# A missing index must be noticed soon; large downloads from a slow one may take long.
 FIRST_CONTACT = ("--timeout", "10", "--retries", "1")
 LATER_CONTACT = ("--retries", "2")
 
@@ -60,7 +60,7 @@ class Installer:
         except NoSpaceError:
             raise
         except SetupProblemError:
-            # uv does not read all settings of pip, and pip says better what is wrong.
+            # uv does not read all settings of pip, and pip's errors are clearer.
             self._say("uv could not install the packages, so pip does")
             return False
         return True

@@ -15,7 +15,7 @@ LOW_PRIORITY = 15
 
 
 def prepare(checkout: Path, wanted: Fingerprint, say: Say, *, native_later: bool = False) -> None:
-    """Make .venv ready; with `native_later`, another process builds the native matcher then."""
+    """Make .venv ready; with `native_later`, another process then builds the native matcher."""
     with only_one_at_a_time(checkout, say):
         made_from = marker.read(checkout)
         if made_from == wanted:
@@ -27,7 +27,7 @@ def prepare(checkout: Path, wanted: Fingerprint, say: Say, *, native_later: bool
         install(installer, changed, say)
         if native_later and needs_native(changed):
             if os.fork():
-                return  # The other process has the lock now, and ends the set-up.
+                return  # The other process now holds the lock, and completes the set-up.
             os.nice(LOW_PRIORITY)
         if needs_native(changed):
             installer.install_native()

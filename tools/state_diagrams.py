@@ -14,7 +14,7 @@ LOOP = 26
 
 
 class Transition(NamedTuple):
-    """From a state to another, and why."""
+    """A transition from a state to another, with its cause."""
 
     source: str
     target: str
