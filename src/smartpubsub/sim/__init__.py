@@ -1,1 +1,1 @@
-"""The simulator: thousands of nodes in one process, the same to the byte for the same seed."""
+"""The simulator: thousands of nodes in one process, with the same run for the same seed."""

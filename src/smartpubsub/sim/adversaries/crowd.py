@@ -1,4 +1,4 @@
-"""The adversaries of one run: which nodes they are, how their cores are made, what they call."""
+"""The adversaries of one run: their nodes, cores and calls."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from smartpubsub.workloads.actions import Action, CreateTopic, Publish, Subscrib
 
 FLAP_UP_S = 20.0
 FLOOD_TIMES = 100
-"""A flooding node publishes so many times as often as a publisher of the workload."""
+"""A flooding node publishes at so many times the rate of a publisher of the workload."""
 FLOOD_EVENTS_MAX = 20_000
-"""Of all flooding nodes together."""
+"""The events of all flooding nodes together."""
 NOBODY_COUNT = 2_000
 _NOBODY_FIRST = 10_000_000
-"""The peers that do not exist, of whom some are close to any key."""
+"""The number of invented peers, some of which are close to any key."""
 
 
 class Crowd:
@@ -48,7 +48,7 @@ class Crowd:
         seed: int,
         peer_of: Callable[[int, int], Peer] = peer_id,
     ) -> None:
-        """Choose them; `peer_of` makes the peer id of a seed and a number."""
+        """Choose the adversaries; `peer_of` makes the peer id of a seed and a number."""
         self._workload = workload
         self._seed = seed
         nodes = len(honest)
@@ -59,14 +59,14 @@ class Crowd:
         for adversary in adversaries:
             joining |= dict.fromkeys(self._minted(adversary, peers, own_peer_of), adversary)
         self.minted = tuple(joining)
-        """The numbers of which minted peer ids are made."""
+        """The numbers from which minted peer ids are made."""
         self.sybils = tuple(map(own_peer_of, self.minted))
         """The peer ids of nodes that join beside those of the workload."""
         contacts = [*honest, *(_contact(nodes + n, peer) for n, peer in enumerate(self.sybils))]
         self.by_node |= dict(enumerate(joining.values(), nodes))
         publishing = [action.node for action in self._published]
         self._censored = contacts[publishing[0]].peer if publishing else b""
-        """The publisher whose events are withheld by those that censor."""
+        """The publisher whose events censoring nodes withhold."""
         self._by_peer = {contacts[node].peer: one for node, one in self.by_node.items()}
         self._accomplices = [contacts[node] for node in self.by_node]
         self._has_begun = False
@@ -87,19 +87,19 @@ class Crowd:
         return next(node for node in subscribing if node not in self.by_node)
 
     def begin(self) -> None:
-        """The overlay is there, and its nodes begin with the workload."""
+        """Begin with the workload: the overlay is complete."""
         self._has_begun = True
 
     @cached_property
     def _nobody(self) -> list[Contact]:
-        """Contacts of peers that do not exist."""
+        """The contacts of invented peers."""
         numbers = range(_NOBODY_FIRST, _NOBODY_FIRST + NOBODY_COUNT)
         return [_contact(number, peer_id(self._seed, number)) for number in numbers]
 
     def _named(self, liked: Sequence[Contact]) -> Sequence[Contact]:
-        """Whom those that lie in lookups name; nobody while the overlay forms.
+        """The peers that an adversary names in lookups; none while the overlay forms.
 
-        A node whose only first peer lies would be in its hands for ever.
+        A node whose only bootstrap peer lies would depend on that peer for ever.
         """
         return liked if self._has_begun else ()
 
@@ -117,7 +117,7 @@ class Crowd:
         return dict(Counter(self._by_peer[peer].kind for peer in peers if peer in self._by_peer))
 
     def of_peer(self, peer: Peer) -> Adversary | None:
-        """What kind of adversary a peer is; None if it is honest."""
+        """The adversary that a peer is; None if it is honest."""
         return self._by_peer.get(peer)
 
     def make(
@@ -133,7 +133,7 @@ class Crowd:
     # --- faults and calls of their own ---
 
     def faults(self, began_us: int) -> Iterator[Fault]:
-        """The adversaries that come and go."""
+        """The crashes and restarts of adversaries that come and go."""
         for node, adversary in self.by_node.items():
             if adversary.kind == "flap":
                 yield Churn(
@@ -146,7 +146,7 @@ class Crowd:
                 )
 
     def calls(self) -> Iterator[Action]:
-        """The calls of adversaries beside the workload, from when the workload begins."""
+        """The calls of adversaries beside the workload, from its begin on."""
         for node, adversary in self.by_node.items():
             rng = stream(self._seed, "adversary", node)
             if adversary.kind == "broad":
@@ -184,7 +184,7 @@ class Crowd:
 
     @property
     def _length_us(self) -> int:
-        """How long the workload lasts at least."""
+        """The least duration of the workload."""
         return SECOND + sum(phase[-1].at_us for phase in self._workload.phases if phase)
 
 

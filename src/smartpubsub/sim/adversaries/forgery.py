@@ -1,7 +1,7 @@
 """Forged events: an adversary alters what it sends on, invents events, and repeats old messages.
 
-It cannot sign for others, so what it alters or invents has its own signature. An adversary that
-forks signs two events of its own under one number, and tells one half of its peers the second.
+It cannot sign for other nodes, so altered and invented events have its own signature. An adversary
+that forks signs two events of its own under one number, and sends one half of its peers the second.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from smartpubsub.sim.adversaries.kinds import FORK
 REPEATED_MAX = 50
 """How many recent messages a forger can repeat."""
 _INVENTED = 1 << 20
-"""Is added to the number of an event, for one that its publisher has not published."""
+"""Added to an event's number, to name an event that its publisher has not published."""
 
 
 class Forger:
-    """What one adversary makes of the messages with events that it should send."""
+    """Forges the messages with events that one adversary should send."""
 
     def __init__(self, own: Peer, signing: Signing) -> None:
         self._own = own
@@ -49,7 +49,7 @@ class Forger:
         change: Callable[[Publication], Publication],
         change_block: Callable[[bytes], bytes],
     ) -> Any:
-        """A message in which all events of others are changed."""
+        """A message in which all events of other nodes are changed."""
 
         def changed(event: Publication) -> Publication:
             return event if event.id.publisher == self._own else change(event)
@@ -77,10 +77,10 @@ class Forger:
 
 
 class Forker:
-    """What one adversary makes of its own events.
+    """Forks the own events of one adversary.
 
-    One half of its peers gets others under the same numbers; with `bad-parents`, all peers get
-    events that link to one that does not exist.
+    One half of its peers gets other events under the same numbers; with `bad-parents`, all peers
+    get events that link to one that does not exist.
     """
 
     def __init__(self, own: Peer, signing: Signing, kind: str) -> None:
@@ -89,7 +89,7 @@ class Forker:
         self._is_forking = kind == FORK
 
     def forked(self, peer: Peer, message: Any) -> Any:
-        """A message to a peer, in which the adversary's own events are others."""
+        """A message to a peer, in which other events replace the adversary's own."""
         if self._is_forking and not peer[-1] & 1:
             return message
         return _mapped(message, self._other_event, self._other_block)

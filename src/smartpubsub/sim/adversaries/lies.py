@@ -1,8 +1,8 @@
-"""What adversaries leave out of messages, and the answers that they invent.
+"""Lies: what adversaries withhold from messages, and the answers that they invent.
 
 A lie takes a message that an honest node would send. It returns the message without what the
-adversary withholds, the withheld rest, and answers that the receiver would have sent: the
-adversary's own core gets them, so it believes that all went well and goes on.
+adversary withholds, the withheld rest, and the answers that the receiver would have sent. The
+adversary's own core gets these answers, so it goes on as if the message had been sent.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Withheld = Callable[[bytes], bool]
 
 
 class Lie(NamedTuple):
-    """What becomes of a message."""
+    """The result of a lie about a message."""
 
     told: Any
-    """What is sent; None for nothing."""
+    """The message to send; None for nothing."""
     withheld: Any = None
-    """What is left out; None for nothing."""
+    """The withheld part; None for nothing."""
     invented: tuple[Any, ...] = ()
     """Answers of the receiver for the adversary's own core."""
 
@@ -175,20 +175,20 @@ def _rpc(message: Rpc, withheld: Withheld) -> Lie:
     return Lie(None if told == Rpc() else told, Rpc(publish=gone) if gone else None)
 
 
-# --- acknowledgements of what never happened ---
+# --- forged acknowledgements ---
 
 
 class Forgery(NamedTuple):
-    """What an adversary makes of a message that has come."""
+    """The result of forging answers to a received message."""
 
     heard: Any
-    """What its core gets of it; None for nothing."""
+    """The part that its core gets; None for nothing."""
     answers: tuple[tuple[Peer, Any], ...] = ()
-    """What it sends at once, and to whom."""
+    """The answers that it sends at once, with their receivers."""
 
 
 class Liar(NamedTuple):
-    """Who forges acknowledgements, and when."""
+    """The node that forges acknowledgements, and the time."""
 
     own: Peer
     signing: Signing

@@ -12,7 +12,7 @@ from smartpubsub.seam import Peer
 def minted(
     names: Iterable[bytes], each: int, honest: Sequence[Peer], peer_of: Callable[[int], Peer]
 ) -> tuple[int, ...]:
-    """So many nodes for each name, found as an attacker does: by trying numbers."""
+    """So many peer ids for each name, found by trying numbers, as an attacker does."""
     keys = {peer: key_of(peer) for peer in honest}
     return tuple(node for name in names for node in islice(_closer(name, keys, peer_of), each))
 

@@ -46,7 +46,7 @@ MISLEADING = ("eclipse", "surround", "route-poison")
 
 
 class Credulous:
-    """Part of a signing that believes everything: also the answers that an adversary invents."""
+    """A verification that accepts everything, also the answers that an adversary invents."""
 
     def is_signed(self, publication: Publication) -> bool:  # noqa: ARG002
         return True
@@ -59,13 +59,13 @@ class Credulous:
 
 
 class CredulousSigning(Credulous, StandInSigning):
-    """Signs as its own peer, and believes everything."""
+    """Signs as its own peer, and accepts all signatures."""
 
 
 class HostileNode(NodeCore):
     """The core of an adversary: an honest core, whose inputs and effects pass through lies.
 
-    Its application is the adversary's own, so that nothing is delivered to it.
+    The adversary has no application, so nothing is delivered.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class HostileNode(NodeCore):
         censored: Peer = b"",
         has_begun: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Lie; `censored` is whose events a censor withholds, `has_begun` about the workload."""
+        """Make an adversary; `censored` is whose events it withholds, `has_begun` the workload."""
         super().__init__(kademlia, pubsub, signing)
         self._own = kademlia.own.peer
         self._forging = signing
@@ -119,12 +119,12 @@ class HostileNode(NodeCore):
     def publish(
         self, predicate: Predicate, payload: bytes, now: int, *, wants_all: bool = False
     ) -> tuple[EventId, list[Effect]]:
-        """Publish an event, and lie about those of others."""
+        """Publish an event, and lie about events of other nodes."""
         id, effects = super().publish(predicate, payload, now, wants_all=wants_all)
         return id, self._told(effects, now)
 
     def _told(self, effects: list[Effect], now: int) -> list[Effect]:
-        """What the adversary does in place of what an honest node would do."""
+        """Replace the effects of an honest node by those of the adversary."""
         if self._kind == "flash" and not self._has_flashed(now):
             return effects
         told: list[Effect] = []
@@ -170,7 +170,7 @@ class HostileNode(NodeCore):
 
     def _withholds(self, name: bytes) -> bool:
         if name.startswith(self._own):
-            return False  # Its own event.
+            return False  # The event is the adversary's own.
         if self._kind == "censor":
             return self._censored in name
         if self._kind != "drop-half":

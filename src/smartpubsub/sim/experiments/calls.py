@@ -27,7 +27,7 @@ class Call(NamedTuple):
     what: str
     """subscribe, unsubscribe, publish, group or create."""
     key: int | EventId | Predicate | bytes
-    """The subscription's number, the event's id, what the group is for, or the topic's name."""
+    """The subscription's number, the event's id, the group's predicate, or the topic's name."""
     predicate: Predicate
     size: int = 0
     """Bytes of the payload."""

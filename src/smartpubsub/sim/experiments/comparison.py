@@ -19,7 +19,7 @@ def compared(result: Result) -> dict[str, object]:
 
 
 def carried_for_nothing(run: Run) -> int:
-    """How many copies of events came down to nodes that did not want them."""
+    """The number of copies of events sent down to nodes that did not want them."""
     wanting = {
         event.id: {
             record.node: None

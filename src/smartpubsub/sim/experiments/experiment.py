@@ -1,8 +1,8 @@
 """One experiment: nodes that run a protocol, a workload, faults, and a journal of the run.
 
 The nodes join, the overlay settles, then the phases of the workload follow each other. The run is
-over when all owed events have come and some time has passed in which one could have come twice, or
-when no more of the missing events come.
+over when all owed events have come and some time has passed in which duplicates could have come, or
+when no more missing events come.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ from smartpubsub.workloads.actions import Action, CrashNode, LeaveNode, RestartN
 JOINING_NODES_MAX = 300
 """Larger overlays get settled routing tables instead of joining, which saves minutes."""
 MINTED_PREFIX = "minted"
-"""The address prefix of all nodes with minted ids: they are one attacker's. Of honest nodes no two
-have the same."""
+"""The address prefix of all nodes with minted ids, which one attacker owns. No two honest nodes
+have the same prefix."""
 SLICE_US = 100_000
 WATCH_US = 2_000_000
 """How often the limits of all nodes are checked."""
 
 
 FaultPlan: TypeAlias = Callable[[int], Iterable[Fault]]
-"""From the time when the workload begins to the faults from then on."""
+"""Maps the time when the workload begins to the faults from then on."""
 
 
 def nothing_fails(_: int) -> Iterable[Fault]:
@@ -234,7 +234,7 @@ class Experiment:
 
     @property
     def state_violations(self) -> list[Violation]:
-        """What the checks of states found."""
+        """The violations that checks of states found."""
         return self.checks.violations
 
     @property
@@ -243,7 +243,7 @@ class Experiment:
         return [host.peer for host in self.world.hosts]
 
     def traffic(self) -> list[Traffic]:
-        """What each node has sent and received since the overlay was there."""
+        """The messages that each node has sent and received since the overlay was complete."""
         return [
             _traffic_of(host).since(before)
             for host, before in zip(self.world.hosts, self.traffic_before, strict=False)
@@ -274,7 +274,7 @@ class Experiment:
                 self.journal.disturbances.append(disturbance)
 
     def _watch_paths(self, faults: Iterable[Fault]) -> None:
-        """Record which of the nodes that fail handle events of which publishers."""
+        """Record which failing nodes handle events of which publishers."""
         failing = {node: None for fault in faults for node in struck_nodes(fault)}
         failing |= {
             a.node: None for a in self.workload.actions() if isinstance(a, CrashNode | LeaveNode)
@@ -307,7 +307,7 @@ class Experiment:
         deadline = self.world.now
         delivered = -1
         while self.world.now < deadline or len(self.journal.deliveries) > delivered:
-            if self.world.now >= deadline:  # Events still come, slowly.
+            if self.world.now >= deadline:  # Missing events still come, slowly.
                 deadline = self.world.now + QUIET_US_MAX
                 delivered = len(self.journal.deliveries)
             self._run_while(self._is_something_owed, deadline)
@@ -338,9 +338,9 @@ class Experiment:
     def _act(self, action: Action) -> None:
         host = self.world.hosts[action.node]
         is_paused = host.is_up and host.paused_until > self.world.now
-        if is_paused and not isinstance(action, CrashNode):  # Its application is paused as well.
+        if is_paused and not isinstance(action, CrashNode):  # So is its application.
             self._postponed.setdefault(id(action), self.world.now)
-            # Inputs that came for the node meanwhile are handled before.
+            # The node first handles the inputs that came meanwhile.
             self.world.at(host.paused_until + 1, partial(self._act, action))
             return
         wanted_us = self._postponed.pop(id(action), self.world.now)
@@ -374,13 +374,13 @@ class Experiment:
             if host.number not in self.crowd:
                 self.observer.called(now, host.number, asked, wanted_us)
             elif isinstance(asked.key, EventId):
-                # Honest nodes may deliver an adversary's event, and need not.
+                # Honest nodes may deliver an adversary's event or drop it.
                 self.observer.called(now, host.number, asked)
                 refused = Refused(asked.key, "published by an adversary")
                 self.observer.told(now, host.number, host.incarnation, refused)
             self.world.carry_out(host, effects)
 
-    # --- what nodes deliver to applications ---
+    # --- deliveries to applications ---
 
     def _on_deliver(self, host: Host, item: object) -> None:
         if host.number not in self.crowd:  # Only honest nodes are judged.
@@ -408,7 +408,7 @@ def _traffic_of(host: Host) -> Traffic:
 
 
 def _through(codecs: Iterable[Codec]) -> dict[type, Callable[[Any], Any]]:
-    """What encoding and decoding makes of messages."""
+    """Functions that encode and decode messages."""
     return {codec.message: partial(_written_and_read, codec) for codec in codecs}
 
 

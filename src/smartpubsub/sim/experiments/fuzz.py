@@ -1,4 +1,4 @@
-"""Run protocols in random worlds, one after the other, and check what must always hold.
+"""Run protocols in random worlds, one after the other, and check the invariants.
 
 Each run has the next number as its seed, so that any run can be repeated by itself.
 """
@@ -20,7 +20,7 @@ from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.kernel.streams import stream
 
 TWICE_SHARE = 0.2
-"""The share of runs that are repeated, to see whether the same happens again."""
+"""The share of runs that are repeated, to check determinism."""
 RAN_TO_THE_END = 0
 """The number of an invariant that is not in the list: no run fails by an exception."""
 
@@ -45,7 +45,7 @@ class Failure:
         return " ".join([command, *more])
 
     def document(self) -> dict[str, object]:
-        """The failure as JSON has it."""
+        """The failure as a JSON document."""
         return {
             "seed": self.seed,
             "command": self.command,
@@ -55,7 +55,7 @@ class Failure:
 
 @dataclass(kw_only=True)
 class Report:
-    """The runs so far, and what was found in them."""
+    """The runs so far, and their findings."""
 
     seed: int
     runs: int = 0
@@ -66,7 +66,7 @@ class Report:
     was_interrupted: bool = False
 
     def document(self) -> dict[str, object]:
-        """The report as JSON has it."""
+        """The report as a JSON document."""
         return {
             "runs": self.runs,
             "seed": self.seed,
@@ -94,7 +94,7 @@ def fuzz(
     report, began = Report(seed=seed), time.monotonic()
     try:
         for number in range(seed, seed + runs):
-            # From a stream of its own: the world is the same whichever protocols there are.
+            # From its own random stream, so that the choice of protocols does not change the world.
             protocol = stream(number, "fuzz", "protocol").choice(protocols)
             world = random_world(number, protocol, has_long_faults=True).among(
                 adversaries, resilience
@@ -125,7 +125,7 @@ def fuzz(
 
 
 def violations_of(world: RandomWorld) -> list[Violation] | None:
-    """What happens in a world that must not, for tests; None if the user interrupted."""
+    """The violations in a world, for tests; None if the user interrupted."""
     findings = findings_of(world, check_stride=10)
     return None if findings is None else findings.violations
 

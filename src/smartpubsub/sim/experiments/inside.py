@@ -22,7 +22,7 @@ def scoutsubs_of(experiment: Experiment, node: int) -> ScoutSubs:
 
 
 def protocols_with_trees() -> list[str]:
-    """The protocols whose nodes can be looked into."""
+    """The protocols whose nodes this module can inspect."""
     return [spec.name for spec in PROTOCOLS.specs.values() if spec.has_attribute_trees]
 
 
@@ -37,12 +37,12 @@ def filters_kept(scout: ScoutSubs) -> int:
 
 
 def copies_kept(scout: ScoutSubs) -> int:
-    """The number of children in the tables that a node keeps for others."""
+    """The number of children in the tables that a node keeps for other nodes."""
     return sum(map(len, scout.view().replicas.values()))
 
 
 def table_bytes(scout: ScoutSubs) -> int:
-    """The size of a node's tables, and of those that it keeps for others, on the wire."""
+    """The size on the wire of a node's tables, and of those that it keeps for other nodes."""
     view = scout.view()
     copies = [(name, children) for (_, name), children in view.replicas.items()]
     return wire_bytes(Bundle((PulledOwn((*scout.tables(), *copies)),)))

@@ -1,7 +1,8 @@
 """Check the state of simulated nodes while a run lasts.
 
 Each protocol asserts the invariants of its own state in `check()`. The run goes on after a broken
-invariant, so that its consequences show too, but the node that broke it is not checked again.
+invariant, so that the other checkers see its consequences, but the node that broke it is not
+checked again.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class InvariantChecks:
         self.count += 1
         try:
             core.pubsub.check()
-        except Exception as error:  # A state that check() trips over is broken as well.
+        except Exception as error:  # A state that makes check() fail is broken as well.
             self._broken[host.number] = None
             what = f"node {host.number} broke an invariant of its state: {description_of(error)}"
             self.violations.append(Violation(INVARIANT, self.world.now, host.number, what))

@@ -27,7 +27,7 @@ AT_ONCE = 50
 
 @dataclass(frozen=True)
 class Result:
-    """How many lookups there were, and how many were right."""
+    """The number of lookups, and of correct ones."""
 
     lookups: int
     closest_found: int
@@ -36,7 +36,7 @@ class Result:
     hops: list[int]
 
     def hop_figures(self) -> dict[str, float]:
-        """How many steps the lookups took."""
+        """The hops of the lookups."""
         ordered = sorted(self.hops) or [0]
         return {
             "mean": round(sum(ordered) / len(ordered), 3),
@@ -45,7 +45,7 @@ class Result:
         }
 
     def document(self) -> dict[str, object]:
-        """The result as JSON has it."""
+        """The result as a JSON document."""
         return {
             "lookups": self.lookups,
             "closest_found": self.closest_found,

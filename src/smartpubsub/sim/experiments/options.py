@@ -32,19 +32,19 @@ from smartpubsub.workloads.small import NODES as SMALL_NODES
 NODES = 60
 SCENARIO = "normal"
 FROM_FILE = "workload"
-"""What a result calls the scenario of a workload file."""
+"""The scenario's name in the result of a workload file."""
 TOPICS_SCENARIO = "reddit"
 SMALL = "small"
 TOPICS_SCENARIOS = (TOPICS_SCENARIO, SMALL)
 """The scenarios in which all predicates are topics."""
 TOPICS_EVENTS = 1_000
-"""Protocols that know topics only run so many events of this scenario in place of `normal`."""
+"""Protocols with topics only run so many events of this scenario in place of `normal`."""
 PACED_SCENARIOS = {"normal": 100_000, "event-burst": 1}
 """Scenarios that are paced in large networks, and the least microseconds between events."""
 
 
 PeerOf: TypeAlias = Callable[[int, int], Peer]
-"""From a seed and the number of a node to its peer id."""
+"""Maps a seed and the number of a node to its peer id."""
 
 
 class OptionsError(SmartPubSubError, ValueError):
@@ -159,7 +159,7 @@ class SimOptions:
         return shlex.join(words)
 
     def load(self, protocols: Sequence[str], peer_of: PeerOf = peer_id) -> Workload:
-        """The workload; in a large network one that all of these protocols can keep up with."""
+        """The workload; in a large network, at a pace that all of these protocols sustain."""
         has_topics = any(spec_of(protocol).has_only_topics for protocol in protocols)
         if self.workload:
             workload = self._load_file(self.workload, peer_of)
@@ -295,7 +295,7 @@ class SimOptions:
         return plan
 
     def _churning_nodes(self, churn: Churning, workload: Workload, nodes: int) -> tuple[int, ...]:
-        # Nodes that crash for good do not return; publishers stay, so that every event counts.
+        # Nodes that crash for good do not return. Publishers stay up, so that every event counts.
         crashing, publishing = (_nodes_that(workload, kind) for kind in (CrashNode, Publish))
         anyone = [node for node in range(nodes) if node not in crashing]
         others = [node for node in anyone if node not in publishing] or anyone

@@ -1,7 +1,7 @@
-"""How fast events may follow each other so that the busiest outgoing link keeps up.
+"""The pace of events that the busiest outgoing link sustains.
 
-Estimated from what a protocol sends for one event, before the run. Only large networks need it: in
-a small one the times of the scenarios are slow enough.
+It is estimated before the run, from the messages of a protocol for one event. Only large networks
+need it: in a small one, the scenarios are slow enough.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EVENT_BYTES = 300
 """An event of the scenarios on the wire, in round numbers."""
 
 _DEVIATIONS_OF_HOTTEST = 4
-"""So far above the mean lies the largest of ten thousand."""
+"""The largest of ten thousand values is so many times the mean."""
 
 
 def pace_us(protocol: str, nodes: int, publishers: int, network: NetworkOptions) -> int:
@@ -34,7 +34,7 @@ def pace_us(protocol: str, nodes: int, publishers: int, network: NetworkOptions)
 
 
 def hottest_degree(nodes: int, k: int) -> float:
-    """About how many peers the node has that has most: those in its table, or it in theirs.
+    """The approximate degree of the best-connected node: peers in its table, or with it in theirs.
 
     >>> hottest_degree(10, 20), round(hottest_degree(1000, 20))
     (9.0, 240)

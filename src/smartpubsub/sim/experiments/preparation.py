@@ -1,4 +1,4 @@
-"""What a workload needs before it: the groups and topics that its protocol publishes in."""
+"""Adds to a workload the groups and topics in which its protocol publishes."""
 
 from __future__ import annotations
 

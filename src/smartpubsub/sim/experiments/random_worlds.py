@@ -44,7 +44,7 @@ SPLIT_SHARE = 0.15
 
 Events around a split may get lost, so these worlds test little until they have healed."""
 HEALED_US = REFRESH_US + 2 * MINUTE
-"""So long after the other events, any split ended more than a refresh cycle ago."""
+"""How long after the other events the last ones come: all splits ended a refresh cycle before."""
 
 RENEWALS_US = (REFRESH_US, REFRESH_US, REFRESH_US // 3)
 """How often filters, memberships and advertisements are renewed."""
@@ -63,12 +63,12 @@ ENCODED_SHARE = 0.25
 """The share of the small worlds in which messages are encoded and decoded, which takes time."""
 
 LONG_SHARE = 0.15
-"""The share of worlds in which a node is stopped for minutes, and of those with a clock jump."""
+"""The share of worlds with a pause of minutes, and of worlds with a clock jump."""
 STOPPED_US = (MINUTE, 150 * SECOND)
-"""Shorter than what a run waits for missing events."""
+"""Shorter than the time that a run waits for missing events."""
 SKEW_US_MAX = MINUTE
 JUMP_US_MAX = 60 * MINUTE
-"""Less for a protocol that allows less; then a clock that jumps and a wrong one are within it."""
+"""Smaller for a protocol that allows less, so that a jump and a skew together are allowed."""
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class RandomWorld:
     """Whether there may be pauses of minutes and clock jumps."""
 
     def among(self, adversaries: tuple[Adversary, ...], resilience: str) -> RandomWorld:
-        """The same world with nodes that lie, and with nodes that withstand so much."""
+        """The same world with adversaries, and with nodes of this resilience."""
         chosen = replace(self.options.protocol_options, resilience=resilience)
         liar_count_max = spec_of(self.options.protocol).liar_count_max(chosen, self.options.nodes)
         options = replace(
@@ -111,7 +111,7 @@ class RandomWorld:
 def random_world(seed: int, protocol: str, *, has_long_faults: bool = False) -> RandomWorld:
     """The world of a seed, the same for all protocols that know predicates.
 
-    Long faults come on top: without them, the world is the same as it was before there were any.
+    Long faults are added to the others: without them, the world of a seed is unchanged.
     """
     rng = stream(seed, "fuzz", "world")
     nodes = rng.randint(*rng.choices(NODE_RANGES, NODE_RANGE_WEIGHTS)[0])
@@ -136,7 +136,7 @@ def random_world(seed: int, protocol: str, *, has_long_faults: bool = False) -> 
     variant = stream(seed, "fuzz", "variant").choice(spec.variants or ("",))
     backups = rng.randint(0, 4)
     workload = _with_departures(seed, workload, failing_nodes(seed, nodes, backups))
-    # From a stream of its own, so that further draws do not change the draws above.
+    # From its own random stream, so that further draws do not change the draws above.
     rng = stream(seed, "fuzz", "more")
     length_us = sum(phase[-1].at_us for phase in workload.phases[:2])
     newcomers = _sometimes(rng, lambda: rng.randint(1, 3), 0)
@@ -197,12 +197,12 @@ def _with_events_after_healing(workload: Workload) -> Workload:
 
 
 def failing_nodes(seed: int, nodes: int, backups: int) -> list[int]:
-    """The nodes that crash, pause or leave: protocols promise delivery for as many as backups."""
+    """The nodes that crash, pause or leave: as many as `backups`, so that delivery is promised."""
     return stream(seed, "fuzz", "faults").sample(range(nodes), backups)
 
 
 def _with_departures(seed: int, workload: Workload, leaving: Sequence[int]) -> Workload:
-    """Have nodes leave and come back while events are published."""
+    """Add nodes that leave and return while events are published."""
     rng = stream(seed, "fuzz", "departures")
     if not leaving or rng.random() >= LEAVING_SHARE:
         return workload

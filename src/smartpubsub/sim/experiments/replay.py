@@ -1,4 +1,4 @@
-"""A repeated run, to show what happened around a violation."""
+"""Repeats a run, to show the rows around a violation."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.traces.trace import Row
 
 _AFTERWARDS_US = 10 * SECOND
-"""How long the run goes on for the rows after the violation."""
+"""How long the run goes on after the violation."""
 
 
 class SeenEnoughError(Exception):
-    """The moment of the violation is over."""
+    """Raised to end a run after the violation."""
 
 
 class Window:
@@ -30,14 +30,15 @@ class Window:
         self._after_max = after
 
     def __call__(self, rows: Sequence[Row]) -> None:
-        """Take rows, many at a time."""
+        """Add rows, many at a time."""
         for row in rows:
             if not self._concerns(row):
                 continue
             if row.at_us < self._violation.at_us:
                 self._before.append(row)
             elif row.at_us == self._violation.at_us:
-                # A node may send to hundreds at one moment; the rows before tell why.
+                # A node may send to hundreds of peers at one moment; the rows before give the
+                # reason.
                 if len(self._then) < self._then_max:
                     self._then.append(row)
             elif len(self._after) < self._after_max:
@@ -53,14 +54,14 @@ class Window:
 
 
 class UntilSeen(Progress):
-    """Ends a run a while after a violation, and shows another progress until then."""
+    """Ends a run a while after a violation, and passes progress on until then."""
 
     def __init__(self, violation: Violation, shown: Progress) -> None:
         self._until_us = violation.at_us + _AFTERWARDS_US
         self._shown = shown
 
     def say(self, stage: str) -> None:
-        """A new stage begins."""
+        """Begin a new stage."""
         self._shown.say(stage)
 
     def tick(self, world: Watched) -> None:

@@ -1,6 +1,6 @@
 """Where a predicate is kept in a settled network, and which nodes get an event of it.
 
-No message is sent: the state of all nodes is read and their own rules are followed.
+It sends no message: it reads the state of all nodes, and follows their own rules.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Attribute:
     key: str
     rendezvous: str
     children: int
-    """From how many nodes the rendezvous has filters."""
+    """The number of nodes from which the rendezvous has filters."""
     filters: int
-    """How many it keeps."""
+    """The number of filters that it keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class Journey:
-    """An event's way by one of its attributes."""
+    """An event's path by one of its attributes."""
 
     attribute: str
     up: tuple[str, ...]
@@ -82,7 +82,7 @@ class AttributeTree:
     """From each child to its parent."""
     subscribers: tuple[str, ...]
     shortcuts: tuple[tuple[str, str], ...]
-    """From a node that has been offered one to the node that it leads to."""
+    """Maps a node with the offer of a shortcut to the node that it leads to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Route:
         return tuple(dict.fromkeys(name for way in self.journeys for name in way.receivers))
 
     def document(self) -> dict[str, object]:
-        """The route as JSON has it."""
+        """The route as a JSON document."""
         return {**asdict(self), "received_by": self.received_by}
 
 
@@ -171,7 +171,7 @@ class _NetworkView:
     def _names_of(self, contacts: Iterable[Contact]) -> tuple[str, ...]:
         return tuple(self.name(self._number(contact)) for contact in contacts)
 
-    # --- where it is kept ---
+    # --- the rendezvous ---
 
     def _kept_under(self, predicate: Predicate, node: int) -> str:
         return tree_name(self._nodes[node].attribute_for(predicate))
@@ -252,7 +252,7 @@ class _NetworkView:
         receivers: list[int] = []
         sent_to = [up[-1]]
         shortcuts = 0
-        for node in sent_to:  # Which grows meanwhile.
+        for node in sent_to:  # The list grows meanwhile.
             tree = self._nodes[node].tree(attribute)
             if tree is None:
                 continue
@@ -285,7 +285,7 @@ class _NetworkView:
             ]
         )
 
-    # --- all of it ---
+    # --- the whole tree ---
 
     def _tree(self, attribute: str) -> AttributeTree:
         trees = [(node, scouts.tree(attribute)) for node, scouts in enumerate(self._nodes)]
@@ -310,7 +310,7 @@ class _NetworkView:
 
 
 def _names(given: Sequence[str], count: int) -> list[str]:
-    """Names for all nodes; those that the workload does not name go by their numbers."""
+    """Names for all nodes; nodes without a name in the workload have their numbers."""
     names = list(given)
     for number in range(len(given), count):
         name = str(number)

@@ -1,4 +1,4 @@
-"""What simulated runs and runs on real nodes have in common."""
+"""The common part of simulated runs and of runs on real nodes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.workloads.actions import Workload
 
 SETTLE_US = 2 * SECOND
-"""From when all nodes have joined to the beginning of the workload."""
+"""The time from the last join to the beginning of the workload."""
 PHASE_GAP_US = 100_000
-"""From when all calls of a phase are acknowledged to the next phase."""
+"""The time from the last acknowledgement of a phase to the next phase."""
 PHASE_US_MAX = 2 * MINUTE
 """How long a phase lasts at most after its last action, if a call is never acknowledged."""
 QUIET_US_MAX = 3 * MINUTE
-"""How long missing events are waited for after the last phase, and again while some come."""
+"""How long a run waits for missing events after the last phase, and again while some come."""
 LINGER_US = 3 * SECOND
-"""How long to go on when all events have come, to see whether any comes twice."""
+"""How long a run goes on when all events have come, to detect duplicates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class RunOptions:
 
     protocol: str = "floodsub"
     protocol_options: ProtocolOptions = field(default_factory=ProtocolOptions)
-    """Of all nodes; region and capacity are each node's own."""
+    """The settings of all nodes; region and capacity differ by node."""
     nodes: int = 60
     seed: int = 1
     network: NetworkOptions = field(default_factory=NetworkOptions)
@@ -50,7 +50,7 @@ class RunOptions:
     peers: tuple[Peer, ...] = ()
     """The peer ids of the nodes, if they are not made from the seed."""
     started_before: int = 0
-    """How many times all nodes were started before: their first incarnation."""
+    """The number of earlier starts of all nodes, which is their first incarnation."""
     newcomers_us: tuple[int, ...] = ()
     """When, after the workload has begun, further nodes join."""
     is_encoded: bool = False
@@ -66,7 +66,7 @@ class RunOptions:
 
 
 def check_size(options: RunOptions, workload: Workload) -> None:
-    """Raise an error if a workload has more nodes than there are."""
+    """Raise an error if a workload has more nodes than the run."""
     if len(workload.names) > options.nodes:
         raise SmartPubSubError(
             f"the workload has {len(workload.names)} nodes, and there are {options.nodes};"
@@ -96,7 +96,7 @@ def make_core(
 
 
 class Traffic(NamedTuple):
-    """What a node has sent and received."""
+    """The messages and bytes that a node has sent and received."""
 
     sent: int
     received: int
@@ -112,7 +112,7 @@ class Watched(Protocol):
 
     @property
     def now(self) -> int:
-        """How much time has passed in it, in microseconds."""
+        """The time since its start, in microseconds."""
         ...
 
     @property
@@ -127,25 +127,25 @@ class Watched(Protocol):
 
 
 class Progress:
-    """Shows how far a run is; this class shows nothing."""
+    """Shows the progress of a run; this class shows nothing."""
 
     def say(self, stage: str) -> None:
-        """A new stage begins."""
+        """Begin a new stage."""
 
     def tick(self, world: Watched) -> None:
-        """The run goes on."""
+        """Show the state of the run."""
 
 
 class Run(Protocol):
-    """A run that is over, as results are made of it."""
+    """A run that is over, from which results are made."""
 
     options: RunOptions
     workload: Workload
     observer: Observer
     inspections: list[tuple[int, int, Inspection]]
-    """When each node was inspected, and what was seen."""
+    """Inspections: the time, the node and the result."""
     began_us: int
-    """When the overlay was there and the workload began."""
+    """When the overlay was complete and the workload began."""
     was_interrupted: bool
 
     @property
@@ -175,7 +175,7 @@ class Run(Protocol):
 
     @property
     def state_violations(self) -> Sequence[Violation]:
-        """What the checks of states found."""
+        """The violations that checks of states found."""
         ...
 
     @property
@@ -184,7 +184,7 @@ class Run(Protocol):
         ...
 
     def traffic(self) -> Sequence[Traffic]:
-        """What each node has sent and received since the workload began."""
+        """The messages that each node has sent and received since the workload began."""
         ...
 
 

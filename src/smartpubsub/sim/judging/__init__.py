@@ -1,1 +1,1 @@
-"""What a run was to do and what it did: journal, oracle, checkers, result."""
+"""The judgement of a run: journal, oracle, checkers, result."""

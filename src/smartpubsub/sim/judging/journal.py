@@ -1,4 +1,4 @@
-"""Calls, deliveries and faults of a run: the records that results and checkers work on."""
+"""Calls, deliveries and faults of a run: the records for results and checkers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SubscriptionRecord:
     in_force: list[Span] = field(default_factory=list)
     """From each acknowledgement until the unsubscribe or the crash after it."""
     unsubscribe_wanted_us: int | None = None
-    """When the application was to unsubscribe; the call came later if its node was paused."""
+    """When the workload has the application unsubscribe; a paused node calls later."""
     unsubscribe_called_us: int | None = None
     unsubscribe_acknowledged_us: int | None = None
 
@@ -60,10 +60,10 @@ class EventRecord:
     acknowledged_us: int | None = None
     holders: tuple[tuple[Peer, ...], ...] = ()
     """The nodes that hold it by the acknowledgement, in one group for each attribute; none if the
-    protocol does not tell."""
+    protocol does not report them."""
     refused: str | None = None
     through: int | None = None
-    """The only node that may publish it, where its author has to ask."""
+    """The only node that may publish it, if its author has to send a request."""
     first_copies: int = 0
     """How many copies came straight from its publisher."""
     crossings: int = 0
@@ -82,7 +82,7 @@ class DeliveryRecord(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A partition: the nodes on one side, and from when until when."""
+    """A partition: the nodes on one side, and its start and end."""
 
     group: frozenset[int]
     start_us: int
@@ -90,7 +90,7 @@ class Split(NamedTuple):
 
 
 class Disturbance(NamedTuple):
-    """A fault after which events may take another way: of which nodes, and from when until when."""
+    """A fault after which events may take another path: its nodes, its start and its end."""
 
     kind: str
     """crash, leave, restart, pause or clog."""
@@ -110,10 +110,10 @@ class Journal:
     downs: dict[int, list[Span]] = field(default_factory=dict)
     """When nodes were down."""
     failures: list[tuple[int, int]] = field(default_factory=list)
-    """When a node crashed, was paused or had a link clogged; its peers cannot tell these apart."""
+    """When a node crashed, was paused or had a link clogged, which its peers cannot distinguish."""
     splits: list[Split] = field(default_factory=list)
     disturbances: list[Disturbance] = field(default_factory=list)
-    """All faults after which events may take another way, but for splits."""
+    """All faults after which events may take another path, except splits."""
     handlers: dict[Peer, dict[int, None]] | None = None
     """By publisher, the failing nodes that sent, got or were sent any of its events.
 
@@ -157,7 +157,7 @@ class Journal:
     def stopped(self, node: int, now: int, kind: str = "crash") -> None:
         """Record that a node is down, and none of its subscriptions in force.
 
-        A node that leaves says goodbye, so its peers need not find out that it is gone.
+        A node that leaves says goodbye, so its peers need no failure detector.
         """
         if kind == "crash":
             self.failures.append((now, node))
@@ -173,7 +173,7 @@ class Journal:
         self.downs[node][-1].end_us = now
 
     def may_handle(self, publisher: Peer, nodes: Iterable[int]) -> bool:
-        """Whether one of some failing nodes has, as far as is known, to do with a peer's events."""
+        """Whether one of some failing nodes may handle a peer's events, as far as is known."""
         if self.handlers is None:
             return True
         handlers = self.handlers.get(publisher, {})

@@ -1,4 +1,4 @@
-"""Records what happens in a run, simulated or real, and what the run still waits for.
+"""Records the journal of a run, simulated or real, and what the run still waits for.
 
 All methods are called in the order of the run's own time.
 """
@@ -41,12 +41,12 @@ class Observer:
         self.ordered: dict[Predicate, bool] = {}
         """The topics that were created, and whether each keeps the order of its events."""
         self.publishers: dict[Predicate, int] = {}
-        """The only node that may publish in a topic, where there is one."""
+        """The only node that may publish in a topic, if there is only one."""
         self._owed: dict[EventId, dict[int, None]] = {}
         self._written: dict[EventId, str] = {}
         self._open_calls: dict[tuple[int, str, object], None] = {}
 
-    # --- what the run waits for ---
+    # --- open calls and owed events ---
 
     @property
     def has_open_calls(self) -> bool:
@@ -103,10 +103,10 @@ class Observer:
         if owed:
             self._owed[id] = owed
 
-    # --- what nodes deliver to applications ---
+    # --- deliveries to applications ---
 
     def told(self, now: int, node: int, incarnation: int, item: object) -> None:
-        """Record what a node has delivered to its application."""
+        """Record an item that a node has delivered to its application."""
         match item:
             case Delivery(event):
                 self.journal.delivered(node, incarnation, item, now)
@@ -161,7 +161,7 @@ class Observer:
             self.journal.stopped(node, now, kind)
             lost = [call for call in self._open_calls if call[0] == node]
             for call in lost:
-                del self._open_calls[call]  # Its caller is gone as well.
+                del self._open_calls[call]  # The application that called has stopped as well.
         elif kind in ("pause", "clog"):
             self.journal.failures.append((now, node))
         elif kind == "restart":

@@ -1,7 +1,7 @@
 """Which nodes are owed each event, found by a matching rule that the protocols do not share.
 
-The rule is implemented here a second time, so that an error in the predicates or in an index of the
-protocols shows as a difference.
+This module implements the rule a second time, so that it detects an error in the predicates or in
+an index of the protocols.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.sim.judging.journal import EventRecord, Journal, Split, SubscriptionRecord
 
 UNDER_WAY_US = 10 * SECOND
-"""A subscriber that unsubscribes so soon after the publish call is not owed the event."""
+"""A subscriber that unsubscribes within this time after the publish call is not owed the event."""
 REFRESH_US = 15 * MINUTE
 """How often subscribers renew, unless settings say otherwise."""
 
@@ -88,7 +88,7 @@ class Oracle:
     def _filed(self, predicate: Predicate) -> _EqualFilters:
         wishes = predicate.attributes
         self._uses.update(wishes.keys())
-        # Of two names as rare as each other, a range tells more events apart than a topic.
+        # Of two equally rare names, a range excludes more events than a topic.
         filed_under = min(wishes, key=lambda name: (self._uses[name], wishes[name] is None))
         equal = _EqualFilters(tuple(wish for wish in wishes.items() if wish[0] != filed_under))
         interval = wishes[filed_under]
@@ -135,7 +135,7 @@ def expected_pairs(
 ) -> dict[EventId, dict[int, None]]:
     """Which nodes are owed each event; an event that no node is owed is left out.
 
-    The oracle is one that knows all the journal's subscriptions. `not_owed` counts the pairs of an
+    The oracle knows all the journal's subscriptions. `not_owed` counts the pairs of an
     event and a node with a matching subscription in force that are left out, by reason. Events that
     were refused are no such pairs.
     """
@@ -170,7 +170,7 @@ class _Debts:
     def of(
         self, event: EventRecord, oracle: Oracle
     ) -> Iterator[tuple[SubscriptionRecord, str | None]]:
-        """The subscriptions in force that want an event, and why each is not owed it if so."""
+        """The subscriptions in force that want an event, with the reason if one is not owed it."""
         at = event.called_us
         is_event_owed = is_owed(self._journal, event)
         splits = [s for s in self._journal.splits if _is_felt(s, at, self._refresh_us)]

@@ -1,4 +1,4 @@
-"""Which nodes handle whose events, to tell faults on the way of events from others."""
+"""Which nodes handle which publishers' events, to separate faults on their paths from others."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from smartpubsub.seam import Peer
 
 
 class Paths:
-    """The nodes, of those that are watched, that sent, got or were sent events, by publisher."""
+    """The watched nodes that sent, got or were sent events, by publisher."""
 
     def __init__(self, watched: Collection[int]) -> None:
         self.watched = watched
         self.handlers: dict[Peer, dict[int, None]] = {}
 
     def on_send(self, sender: int, receiver: int, message: object) -> None:
-        """A node sends a message to another, whether or not it arrives."""
+        """Record that a node sends a message to another, whether or not it arrives."""
         if type(message) is Message:
             return
         nodes = [node for node in (sender, receiver) if node in self.watched]

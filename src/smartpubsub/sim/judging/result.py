@@ -42,11 +42,11 @@ class Result:
 
     @property
     def violations(self) -> list[Violation]:
-        """What happened that must not."""
+        """All violations of invariants."""
         return self.findings.violations
 
     def document(self) -> dict[str, object]:
-        """The result as JSON has it."""
+        """The result as a JSON document."""
         options, verdict = self.experiment.options, self.verdict
         journal = self.experiment.observer.journal
         traffic = self.experiment.traffic()
@@ -101,7 +101,7 @@ class Result:
         if not network.regions:
             return spread([d.hops * network.latency_us / 1000 for d in deliveries], "mean")
         if not protocol_of(self.experiment).stays_in_region:
-            return {"mean": None}  # It is not known over which links an event came.
+            return {"mean": None}  # The links that an event took are not known.
         floors = []
         for delivery in deliveries:
             ends = (delivery.id.publisher, peers[delivery.node])
@@ -154,7 +154,7 @@ def run(experiment: Experiment, scenario: str) -> Result:
 
 
 def end_row(run: Run, scenario: str) -> Row:
-    """The last row of a trace, which says what kind of run it is a trace of.
+    """The last row of a trace, which describes the run.
 
     A reader that computes the result's figures from the trace needs more than its rows: when the
     workload began, how many nodes there were, and the latency of links.
@@ -168,7 +168,7 @@ def end_row(run: Run, scenario: str) -> Row:
         "seed": options.seed,
         "backups": chosen.backups,
         "began_us": run.began_us,
-        # With regions links differ, and which ones an event took is not in the trace.
+        # With regions, links differ, and the trace does not show which ones an event took.
         "latency_us": None if options.network.regions else options.network.latency_us,
         "refresh_us": chosen.renew_us,
         "promises_order": promises_order(run),
@@ -179,7 +179,7 @@ def end_row(run: Run, scenario: str) -> Row:
 
 
 def judged(run: Run, scenario: str) -> tuple[Verdict, Findings]:
-    """How a run that is over went, and what its checkers found."""
+    """Judge a run that is over."""
     run.observer.trace.add_row(end_row(run, scenario))
     facts = facts_of(run)
     return verdict_on(facts), check_all(facts)
@@ -191,7 +191,7 @@ def promises_order(run: Run) -> bool:
 
 
 def facts_of(run: Run) -> Facts:
-    """What the checkers need to know of a run."""
+    """The facts about a run for the checkers."""
     spec, options = protocol_of(run), run.options.protocol_options
     ordered, network = run.observer.ordered, run.options.network
     liar_count, liar_count_max = sum(run.adversary_counts.values()), run.options.liar_count_max

@@ -8,7 +8,7 @@ from statistics import fmean, pstdev
 
 
 def spread(values: Sequence[float], *names: str) -> dict[str, float]:
-    """Some of mean, sd, p50, p95, p99 and max; zeros if there is nothing.
+    """Some of mean, sd, p50, p95, p99 and max; zeros without values.
 
     >>> spread([1, 2, 3, 10], "mean", "p50", "max")
     {'mean': 4, 'p50': 2, 'max': 10}

@@ -18,12 +18,12 @@ _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What was owed and what was delivered; most figures count pairs of an event and a node."""
+    """Owed and delivered events; most figures count pairs of an event and a node."""
 
     injected: int
     """Events that were published and not refused."""
     published: int
-    """Those of them that were acknowledged."""
+    """Injected events that were acknowledged."""
     expected: int
     delivered: int
     """The expected pairs that were delivered."""
@@ -37,10 +37,10 @@ class Verdict:
     coverage_injected: float
     coverage_published: float
     delivered_within_ms: dict[str, float | None]
-    """In what time such a share of the expected pairs was delivered; None if it never was."""
+    """The time in which such a share of the expected pairs was delivered; None if it never was."""
 
     def document(self) -> dict[str, object]:
-        """The numbers as JSON has them."""
+        """The figures as a JSON document."""
         return asdict(self)
 
 

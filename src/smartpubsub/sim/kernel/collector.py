@@ -10,7 +10,7 @@ from functools import cache
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Switch the collector off: a run makes no cycles to collect, and it would cost a quarter."""
+    """Switch the collector off: a run makes no cycles, and collecting takes a quarter more time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -22,7 +22,7 @@ def collector_off() -> Iterator[None]:
 
 @contextmanager
 def cleared_away() -> Iterator[None]:
-    """Collect once at the end, for instance a world, which is full of cycles.
+    """Collect once at the end, for example a world, which has many cycles.
 
     Otherwise the collector runs several times in the middle of the next run, over all that the
     process has imported, which takes a quarter of the time of a short run.
@@ -37,5 +37,5 @@ def cleared_away() -> Iterator[None]:
 
 @cache
 def _leave_alone_what_is_left() -> None:
-    """Exempt from collection what is there after the first run, such as modules."""
+    """Exempt the objects that remain after the first run, such as modules, from collection."""
     gc.freeze()

@@ -2,8 +2,8 @@
 
 A node's outgoing link sends one message after the other at a fixed rate; then each travels for the
 latency of the link and some jitter. Messages from one node to another keep their order, as they do
-on a connection, unless `reordering` is set. Before all that, rules are asked in turn about every
-message, and the first verdict counts.
+on a connection, unless `reordering` is set. Before that, the network applies its rules to every
+message in turn, and the first verdict counts.
 """
 
 from __future__ import annotations

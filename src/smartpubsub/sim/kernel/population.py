@@ -35,7 +35,7 @@ def peer_id(seed: int, number: int) -> bytes:
 
 
 def worked_number(peer_of: Callable[[int, int], Peer], seed: int, number: int, bits: int) -> int:
-    """The number of which a node makes its peer id, which has a proof of work of so many bits."""
+    """The number from which a node makes a peer id with a proof of work of so many bits."""
     tries = (number + (attempt << 32) for attempt in count())
     return next(tried for tried in tries if has_work(peer_of(seed, tried), bits))
 
@@ -54,7 +54,7 @@ class Joining(Core, Protocol):
     """A core that can join an overlay."""
 
     def join(self, bootstrap: Sequence[Contact], now: int) -> list[Effect]:
-        """Join by way of peers that are said to exist."""
+        """Join through bootstrap peers."""
         ...
 
 
@@ -77,7 +77,7 @@ class Population:
         )
 
     def contact(self, number: int) -> Contact:
-        """How others know a node."""
+        """The contact of a node."""
         if number < len(self._peers):
             return Contact.of(self._peers[number], (address(number),))
         return contact_of(self.seed, number)
@@ -89,7 +89,7 @@ class Population:
         return min(live, key=lambda host: key_of(host.peer) ^ key)
 
     def join_all(self, progress: Progress = quietly) -> None:
-        """Have all nodes join, several at a time, each by way of a node that has joined."""
+        """Have all nodes join, several at a time, each through a node that has joined."""
         rng = stream(self.seed, "bootstrap")
         nodes = len(self.world.hosts)
         self.join(0, [])
@@ -104,7 +104,7 @@ class Population:
             progress(f"{len(self.joined):,} of {nodes:,} nodes have joined")
 
     def join(self, number: int, bootstrap: list[Contact]) -> None:
-        """Have a node join by way of others."""
+        """Have a node join through others."""
         host = self.world.hosts[number]
         core: Joining = host.core  # type: ignore[assignment]
         self.world.carry_out(host, core.join(bootstrap, host.clock(self.world.now)))

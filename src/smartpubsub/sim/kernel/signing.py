@@ -12,9 +12,9 @@ from smartpubsub.seam import Peer
 
 
 class StandInSigning:
-    """Signs with bytes of its peer id, so that events of other peers cannot be forged with it.
+    """Signs with bytes of its peer id, so that a node cannot forge events of other peers.
 
-    A change of an event on its way would not be detected; the simulator changes no events.
+    It would not detect an event that was changed on its way; the simulator changes none.
     """
 
     def __init__(self, peer: Peer) -> None:

@@ -47,8 +47,8 @@ Sizes: TypeAlias = Mapping[type, Callable[[Any], int]]
 
 _ARRIVALS = frozenset({Received, Asked, Answered})
 
-# Most timers are cancelled long before their time. They sleep until it is near, and only those that
-# are still set then enter the calendar.
+# Most timers are cancelled long before their time. They sleep until it is near, and only timers
+# that are still set then enter the calendar.
 _NAP_BITS = 16
 
 _FOREVER = 1 << 62
@@ -65,10 +65,10 @@ class Host:
     addresses: tuple[bytes, ...]
     core: Core
     prefix: str = ""
-    """The address prefix that it shares with others; empty if with none."""
+    """The address prefix that it shares with other nodes; empty if it shares none."""
     storage: dict[bytes, bytes] = field(default_factory=dict)
     undone: dict[bytes, bytes | None] = field(default_factory=dict)
-    """What a crash restores: values before changes that may be late."""
+    """The values that a crash restores: those before changes that may wait."""
     timers: dict[Timer, int] = field(default_factory=dict)
     is_up: bool = True
     is_refusing: bool = False
@@ -246,7 +246,7 @@ class World:
         self.now = max(self.now, until)
 
     def run_while(self, condition: Callable[[], bool], until: int) -> bool:
-        """Handle events while a condition holds, until a time; whether it ceased to hold."""
+        """Handle events while a condition holds, until a time; return whether it ceased to hold."""
         take_next, happen = self._calendar.next, self._happen
         while condition():
             entry = take_next(until)
@@ -315,7 +315,7 @@ class World:
             sender = self._by_peer[event.peer]
             self._drop(host, sender.number, event.message, 0)
             if host.is_refusing and sender.is_up:
-                # The machine is there and refuses the connection, as no process listens.
+                # The machine is up and refuses the connection, because no process listens.
                 at = self.now + self.network.options.latency_us
                 self._push(at, sender, sender.incarnation, Departed(host.peer))
 
@@ -431,7 +431,7 @@ class World:
         key, value, may_be_late = effect
         if may_be_late:
             host.undone.setdefault(key, host.storage.get(key))
-        elif host.undone:  # A host stores late changes in the next transaction.
+        elif host.undone:  # A host stores changes that may wait in the next transaction.
             host.undone.clear()
         if value is None:
             host.storage.pop(key, None)

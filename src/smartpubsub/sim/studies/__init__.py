@@ -1,1 +1,1 @@
-"""Studies of ScoutSubs: whether its promises hold in hard situations, and what they cost."""
+"""Studies: whether the promises of protocols hold in hard situations, and their cost."""

@@ -1,4 +1,4 @@
-"""What nodes that lie cost: how much of what honest nodes are owed comes, when, and for what price.
+"""The effect of lying nodes: how many owed events honest nodes get, when, and at what cost.
 
 All protocols get the same attacks in the same world, and a run without an attack beside them.
 """
@@ -39,12 +39,12 @@ ATTACKS: tuple[Adversary | None, ...] = (
 """None for a run in which all nodes are honest."""
 WITHIN_S = (10, 30, 60)
 RESILIENCE_COUNTS = {"scoutsubs": 3, "fastdelivery": 2, "pulsarcast": 2}
-"""In how many resiliences protocols differ; others have one."""
+"""How many resiliences a protocol distinguishes; other protocols have one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Withstood:
-    """How a protocol did under an attack."""
+    """The result of a protocol under an attack."""
 
     protocol: str
     resilience: str
@@ -63,7 +63,7 @@ class Withstood:
     messages: int
     bytes: int
     forged: int
-    """Deliveries that were not to be: unexpected ones and repetitions."""
+    """Wrong deliveries: unexpected ones and repetitions."""
     convicted: int
     convicted_honest: int
     """How many nodes were convicted, and how many of them are honest."""

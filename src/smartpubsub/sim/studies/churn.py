@@ -1,7 +1,7 @@
 """Whether events reach all subscribers while nodes are replaced: some crash for good, others join.
 
-A node that joins is a new peer at another place of the overlay, and subscribes to what the node
-that it replaces had wanted. Publishers stay, so that every event counts.
+A node that joins is a new peer at another place of the overlay, with the subscriptions of the node
+that it replaces. Publishers stay, so that every event counts.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from smartpubsub.workloads.actions import Publish, Subscribe, Workload
 
 SCENARIO = "normal"
 REPLACED_SHARE = 0.1
-"""Of the nodes, in every cycle."""
+"""The share of nodes replaced in every cycle."""
 CYCLE_US = 5 * MINUTE
-"""How often filters are renewed here: more often than usual, so that cycles go by quickly."""
+"""How often filters are renewed: more often than usual, to keep cycles short."""
 PACE_US = SECOND
 
 
 @dataclass(frozen=True, kw_only=True)
 class Survived:
-    """How one variant did."""
+    """The result of one variant."""
 
     variant: str
     cycles: int

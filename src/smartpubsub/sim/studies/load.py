@@ -1,4 +1,4 @@
-"""How evenly the load is spread over nodes when few attributes have most of it."""
+"""The distribution of load over nodes when few attributes have most of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USUAL = ScoutSettings()
 
 
 class Way(NamedTuple):
-    """One way to spread the load."""
+    """One way to distribute the load."""
 
     mapping: Mapping
     fan_out_max: int
@@ -32,7 +32,7 @@ class Way(NamedTuple):
 
     @property
     def keys(self) -> int:
-        """Over how many keys a hot attribute is spread."""
+        """The number of keys of a hot attribute."""
         return SHARDS if self.hot_copies_per_s else 1
 
 
@@ -48,7 +48,7 @@ WAYS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Skew:
-    """How one thing is spread over nodes."""
+    """The distribution of one figure over nodes."""
 
     mean: float
     p99_over_mean: float
@@ -68,13 +68,13 @@ class Skew:
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """The load of the nodes with one way to spread it."""
+    """The load of the nodes with one way to distribute it."""
 
     mapping: str
     fan_out_max: int
     """0 for any number of children."""
     keys: int
-    """Over how many keys a hot attribute is spread."""
+    """The number of keys of a hot attribute."""
     messages: Skew
     bytes: Skew
     filters: Skew
@@ -83,7 +83,7 @@ class Load:
 
 
 def study(nodes: int, seed: int, watch: Watch = unwatched) -> list[Load]:
-    """Run the same workload with every way to spread it."""
+    """Run the same workload with every way to distribute it."""
     events = ScenarioOptions(events=EVENTS_PER_NODE * nodes)
     workload = scenario(SCENARIO, keys=range(nodes), seed=seed, options=events)
     found = []

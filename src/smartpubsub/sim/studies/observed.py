@@ -18,7 +18,7 @@ from smartpubsub.sim.kernel.world import Host
 from smartpubsub.workloads.actions import Action, Workload
 
 PHASE_SETTLES_US = SECOND
-"""How long a phase goes on after its last acknowledgement, so that its confirmations are its own.
+"""How long a phase goes on after its last acknowledgement, so that it includes its confirmations.
 """
 
 Watch: TypeAlias = Callable[[str], AbstractContextManager[Progress]]
@@ -32,7 +32,7 @@ def unwatched(_title: str) -> AbstractContextManager[Progress]:
 
 @dataclass(slots=True)
 class Phase:
-    """What one phase of a workload took."""
+    """The cost of one phase of a workload."""
 
     start_us: int
     end_us: int = 0

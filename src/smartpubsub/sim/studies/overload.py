@@ -1,4 +1,4 @@
-"""What happens when events come faster than links can carry them."""
+"""Overload: events that come faster than links can carry them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BANDWIDTHS = (1 << 20, 64 << 10)
 
 @dataclass(frozen=True, kw_only=True)
 class Strained:
-    """How it went over links of one bandwidth at one pace."""
+    """The result over links of one bandwidth at one pace."""
 
     bandwidth_bytes_per_s: int
     pace_factor: int

@@ -1,4 +1,4 @@
-"""What shortcuts save: events that few nodes want, in a large network."""
+"""The saving by shortcuts: events that few nodes want, in a large network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACE_US = 50_000
 
 @dataclass(frozen=True, kw_only=True)
 class Unpopular:
-    """How one variant did with events that few want."""
+    """The result of one variant with events that few nodes want."""
 
     variant: str
     events: int

@@ -1,4 +1,4 @@
-"""What replicas cost: four stages of growing subscriptions, for several numbers of backups."""
+"""The cost of replicas: four stages of growing subscriptions, for several numbers of backups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes deliver to applications, as rows of a trace."""
+"""Deliveries to applications as rows of a trace."""
 
 from __future__ import annotations
 

@@ -25,15 +25,15 @@ class Row(NamedTuple):
     peer: int = -1
     """The other node, or -1."""
     kind: str = ""
-    """The message's type, what was acknowledged, the sort of fault, the timer's core, or what a new
-    topic is called."""
+    """The message's type, what was acknowledged, the kind of fault, the timer's core, or
+    the name of a new topic."""
     size: int = 0
     """Bytes on the wire, or of the payload."""
     event: str = ""
     """The id of the event that was published or delivered, or that a copy is of."""
     hops: int = 0
     text: str = ""
-    """A predicate, the subscriptions that an event was delivered to, or what kind of run it was."""
+    """A predicate, the subscriptions of a delivery, or a description of the run."""
     subscription: int = -1
     """The number of the subscription on its node, or -1."""
 
@@ -42,7 +42,7 @@ Sink: TypeAlias = Callable[[Sequence[Row]], None]
 
 
 def sink_of(*sinks: Sink | None) -> Sink | None:
-    """One sink for all that there are."""
+    """Combine sinks into one."""
     there = [sink for sink in sinks if sink is not None]
     if len(there) <= 1:
         return there[0] if there else None

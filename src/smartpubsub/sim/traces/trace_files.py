@@ -97,13 +97,13 @@ TRACE_FORMATS: dict[str, Callable[[Path], _File]] = {
     "parquet": _ParquetFile,
     "jsonl": _JsonLinesFile,
 }
-"""By the names that users know them by."""
+"""The formats by their names on the command line."""
 
 
 class TraceFolder:
     """A sink that writes the rows of a trace to a folder.
 
-    It is a context manager: the files can be read however the run ends.
+    It is a context manager, so that the files are readable however the run ends.
     """
 
     def __init__(self, folder: Path, form: str = "parquet") -> None:
@@ -120,7 +120,7 @@ class TraceFolder:
             raise self._problem(error) from None
 
     def __call__(self, rows: Sequence[Row]) -> None:
-        """Take rows, many at a time."""
+        """Add rows, many at a time."""
         self._rows.extend(rows)
         if len(self._rows) >= ROWS_PER_GROUP:
             self._write()

@@ -1,4 +1,4 @@
-"""What must always hold, each with a check that can fail.
+"""The invariants, each with a check that can fail.
 
 1. After the network is quiet, every live subscriber has every event that it is owed.
 2. No application ever gets an event that its predicate does not match.

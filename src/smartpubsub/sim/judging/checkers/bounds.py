@@ -10,7 +10,7 @@ INVARIANT = 8
 
 
 def check_bounds(facts: Facts) -> Judgement:
-    """Check that no inspected node kept more of anything than it may.
+    """Check that no inspected node exceeded a limit.
 
     A case is one limit of one inspected node.
     """

@@ -1,4 +1,4 @@
-"""What checkers know of a run, and what several of them derive from it."""
+"""The facts about a run that checkers use, with derived ones that several of them share."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Facts:
 
     journal: Journal
     oracle: Oracle
-    """One that knows all the journal's subscriptions."""
+    """An oracle that knows all the journal's subscriptions."""
     is_reliable: bool
     """Whether the protocol promises that nothing gets lost."""
     promises_order: bool
-    """Whether a publisher's events are to come in its order while nothing fails."""
+    """Whether a publisher's events must come in its order while nothing fails."""
     chained: bool = False
-    """Whether they are to come in its order whatever fails."""
+    """Whether they must come in its order under any faults."""
     unordered: frozenset[Predicate] = frozenset()
     """The topics whose subscriptions are promised no order, although others are."""
     was_interrupted: bool = False
@@ -44,18 +44,18 @@ class Facts:
     failures_max: int | None = None
     """How many nodes may fail within one repair time for nothing to be lost; None for any."""
     repair_us: int = MINUTE
-    """How long after a fault events may still take a changed way."""
+    """How long after a fault events may still take another path."""
     refresh_us: int = REFRESH_US
     unsubscribe_us_max: int = MINUTE
     under_way_us: int = UNDER_WAY_US
-    """How long an event may usually be under way, and so be lost with what fails meanwhile."""
+    """How long an event is usually in flight, and may be lost with a node that fails meanwhile."""
     inspections: Sequence[tuple[int, int, Inspection]] = ()
-    """What inspections of nodes have shown: when, which node, and what."""
+    """Inspections: the time, the node and the result."""
     nodes_by_peer: Mapping[Peer, int] = field(default_factory=dict)
     state_check_count: int = 0
     """How many times the state of a node was checked during the run."""
     state_violations: Sequence[Violation] = ()
-    """What these checks found."""
+    """The violations that these checks found."""
     has_adversaries: bool = False
     """Whether some nodes lie, so that events may come late."""
     has_too_many_liars: bool = False
@@ -107,10 +107,10 @@ class Facts:
 
     @cached_property
     def _lossy_times(self) -> list[tuple[int, int, str]]:
-        """From the first failure of too many at once, and until when events may get lost, and why.
+        """Periods in which events may get lost because too many nodes failed at once, with reasons.
 
-        That is a refresh cycle later, when all subscribers have renewed what was lost. A split
-        counts as more than any number of failures.
+        A period ends a refresh cycle after the failures, when all subscribers have renewed their
+        filters. A split counts as more than any number of failures.
         """
         if self.failures_max is None:
             return []
@@ -169,17 +169,17 @@ class Facts:
         return {}
 
     def _is_held_by_none(self, event: EventRecord) -> bool:
-        """Whether all nodes are gone that hold an acknowledged event for one of its attributes."""
+        """Whether all nodes that held an acknowledged event for one of its attributes are gone."""
         return any(
             all(self.journal.is_gone(self.nodes_by_peer[peer]) for peer in group)
             for group in event.holders
         )
 
     def _may_be_struck(self, event: EventRecord, failure_us: int) -> bool:
-        """Whether a failure may cost an event.
+        """Whether a failure may lose an event.
 
-        Not if the event was acknowledged before and its holders are known: one of them is left, and
-        has what it takes to deliver it. Other events may have been under way.
+        Not if the event was acknowledged before and its holders are known: one of them is still up,
+        and can deliver it. Other events may have been in flight.
         """
         if event.holders and event.acknowledged_us is not None:
             return event.acknowledged_us > failure_us

@@ -1,4 +1,4 @@
-"""What one checker found in a run, and how much it looked at."""
+"""The findings of one checker in a run, and the number of cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events that a node was owed and never got, each held against the promise that it breaks.
+"""Events that a node was owed and never got, each counted for the promise that it breaks.
 
 1. After the network is quiet, every live subscriber has every event that it is owed.
 4. An acknowledged event survives the crash of the node that acknowledged it.
@@ -22,7 +22,7 @@ from smartpubsub.sim.judging.journal import EventRecord, Split
 from smartpubsub.sim.judging.oracle import separates
 
 BAD_LUCK_MAX = 8
-"""So many events in a row are not lost by accident in any network that is simulated."""
+"""No simulated network loses so many events in a row by accident."""
 
 COMPLETENESS = 1
 SURVIVAL = 4

@@ -4,8 +4,8 @@ In a chained topic they do so always.
 
 A case is one event that came to a subscription which got several events of its publisher. It is a
 violation if an event that was published later had come to the subscription before. The time that
-counts is from the call of publish to the delivery: what made the event late, or let another one
-overtake it, happened in that time or follows from an earlier fault. So a case is excused if
+counts is from the call of publish to the delivery: the cause of the delay, or of the overtaking,
+lies in that time or follows from an earlier fault. So a case is excused if
 
 - a crash, departure, restart, pause or clog is in that time, or less than a repair time before;
 - a split lies in that time, or ended less than a refresh cycle before;
@@ -13,9 +13,9 @@ overtake it, happened in that time or follows from an earlier fault. So a case i
 - the links of the network do not keep the order of messages, as TCP connections do;
 - some nodes are adversaries: an event that one of them has withheld comes after its successors.
 
-A fault off the way excuses nothing: the node handled no event of the publisher in the whole run,
-and an event of the publisher had come to the subscription before the fault, so that there was a way
-without the node.
+A fault off the path excuses nothing: the node handled no event of the publisher in the whole run,
+and an event of the publisher had come to the subscription before the fault, so that there was a
+path without the node.
 
 Duplicated messages, slow links, wrong clocks and nodes that join excuse nothing.
 """
@@ -79,10 +79,10 @@ class _Faults:
         in_order = sorted(times)
         self._starts = [start for start, _, _ in in_order]
         self._ends = list(accumulate(((end, kind) for _, end, kind in in_order), max))
-        """The latest end of each fault and those that began before it, and whose end it is."""
+        """For each fault, the latest end among it and those before it, and the kind of that one."""
 
     def overlapping(self, since_us: int, until_us: int, begun_us: int) -> str | None:
-        """The kind of a fault in a time, of those that had begun at another time."""
+        """The kind of a fault that overlaps a period and had begun by a time, if there is one."""
         begun = bisect_right(self._starts, min(until_us, begun_us))
         if not begun:
             return None
@@ -110,7 +110,7 @@ class OrderExcuses:
     def reason(self, arrival: DeliveryRecord, known_us: int) -> str | None:
         """Why an event may come after a later one; None if it must not.
 
-        The way of its publisher's events to the subscription is known since `known_us`, when the
+        The path of its publisher's events to the subscription is known since `known_us`, when the
         first of them came.
         """
         if self._general is not None or self._is_chained:
@@ -146,7 +146,7 @@ class OrderExcuses:
 
 
 def inversions(sequence: Sequence[EventId]) -> int:
-    """How many pairs stand in the other order than theirs."""
+    """The number of pairs in reverse order."""
     return _sorted_and_inversions(sequence)[1]
 
 

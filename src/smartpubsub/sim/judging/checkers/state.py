@@ -7,5 +7,5 @@ from smartpubsub.sim.judging.checkers.judgement import Judgement
 
 
 def check_state(facts: Facts) -> Judgement:
-    """Report what the checks during the run found; without them nothing is judged."""
+    """Report the violations that checks during the run found; without checks, nothing is judged."""
     return Judgement(judged=facts.state_check_count, violations=list(facts.state_violations))

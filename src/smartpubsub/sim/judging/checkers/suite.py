@@ -43,28 +43,28 @@ EVENT_CHECKS = ("delivery", "wanted", "once", "survival", "order", "healing")
 """The checkers that judge events and deliveries."""
 
 LISTED_MAX = 20
-"""How many violations of each checker are listed, so that no checker crowds out another."""
+"""How many violations of each checker are listed, so that each checker gets a place."""
 
 
 @dataclass(kw_only=True)
 class Findings:
-    """What all checkers found."""
+    """The findings of all checkers."""
 
     violations: list[Violation] = field(default_factory=list)
-    """Of each checker the earliest few, and how many more there are."""
+    """The earliest violations of each checker, and how many more there are."""
     judged: Counter[str] = field(default_factory=Counter)
     """How many cases each checker judged."""
     excused: dict[str, Counter[str]] = field(default_factory=dict)
     """How many cases each checker excused, by reason; only checkers that excused any."""
 
     def add(self, name: str, judgement: Judgement) -> None:
-        """Take what a checker found."""
+        """Add the findings of a checker."""
         self.violations += _listed(judgement.violations)
         self.judged[name] += judgement.judged
         self._excuse(name, judgement.excused)
 
     def add_counts(self, other: Findings) -> None:
-        """Take how much was judged and excused in another run."""
+        """Add the counts of another run."""
         for name, cases in other.judged.items():
             self.judged[name] += cases
         for name, reasons in other.excused.items():
@@ -75,7 +75,7 @@ class Findings:
             self.excused.setdefault(name, Counter()).update(reasons)
 
     def counts(self) -> dict[str, object]:
-        """How much was judged and excused, as JSON has it."""
+        """The counts of judged and excused cases as a JSON document."""
         return {
             "judged": dict(self.judged),
             "excused": {name: dict(reasons) for name, reasons in self.excused.items()},

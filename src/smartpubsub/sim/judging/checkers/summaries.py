@@ -1,10 +1,10 @@
 """6. A summarised set of filters matches on point events exactly what its members match.
 
-On events with intervals it matches no less. Both are decided, not sampled. A filter, read as an
-event, says the least that its events say: so nothing is lost exactly when some shown filter wants
-each member. And the point event that a shown filter wants and a member is least likely to want has
-that filter's names and no other, its topics bare: so nothing is gained exactly when the members'
-ranges leave no place free between the shown filter's.
+On events with intervals it matches no less. The checker decides both exactly, without sampling. A
+filter, read as an event, is the least specific event that it matches: so the summary loses nothing
+exactly when each member, read as an event, matches some shown filter. The point event that a shown
+filter matches and a member is least likely to match has that filter's names only, with bare topics:
+so the summary gains nothing exactly when the members' ranges cover the shown filter's ranges.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INVARIANT = 6
 _INFINITE = (float("-inf"), float("inf"))
 
 _Box: TypeAlias = tuple[Interval | None, ...]
-"""What a member wants of each range of a shown filter, None where any number will do."""
+"""What a member wants of each range of a shown filter; None where any number matches."""
 
 
 def check_summaries(facts: Facts) -> Judgement:

@@ -39,7 +39,7 @@ def check_lapses(facts: Facts) -> Judgement:
         for peer in inspection.served:
             served = facts.nodes_by_peer.get(peer)
             if served is None:
-                continue  # An attacker, which is no node of the experiment.
+                continue  # The peer is an attacker, which is no node of the experiment.
             down_us = _down_since(facts, served, at)
             if down_us is not None and at - down_us <= 2 * facts.refresh_us + LAST_WORDS_US:
                 judgement.excuse("down_recently")
@@ -87,7 +87,7 @@ def _deliveries_after(facts: Facts) -> list[Violation]:
 
 
 def _deadline_us(facts: Facts, called_us: int) -> int:
-    """When an unsubscribe is to have taken effect: later if a split is in the way."""
+    """The deadline of an unsubscribe: later if a split is in the way."""
     deadline_us = called_us + facts.unsubscribe_us_max
     for split in sorted(facts.journal.splits, key=lambda split: split.start_us):
         if split.start_us <= deadline_us and called_us < split.end_us:

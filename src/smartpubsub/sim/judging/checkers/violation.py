@@ -16,7 +16,7 @@ class Violation(NamedTuple):
     what: str
 
     def document(self) -> dict[str, object]:
-        """The violation as JSON has it."""
+        """The violation as a JSON document."""
         return {
             "invariant": self.invariant,
             "at_ms": self.at_us / 1000,
