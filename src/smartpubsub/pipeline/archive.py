@@ -136,7 +136,7 @@ def lying_above(judged: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def good(judged: DataFrame, table: Table) -> DataFrame:
-    """The valid blocks, each once however often it was found."""
+    """The valid blocks, each once."""
     return judged.where("reason is null").select(*table.names).dropDuplicates(["cid"])
 
 

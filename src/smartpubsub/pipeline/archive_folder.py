@@ -1,7 +1,7 @@
 """An archive: a folder with tables of topics and events, to which blocks are added.
 
-A block that is there is never written again, because its content id identifies it. So archiving the
-same blocks twice changes nothing, and an interrupted run is completed by repeating it.
+A block in the archive is never written again, because its content id identifies it. So archiving
+the same blocks twice changes nothing, and repeating an interrupted run completes it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _HANDED_OVER = "_handed_over"
 WHAT = "an archive, as pipeline archive --out writes it"
 REASONS_MAX = 5
 ROOTS_MAX = 10_000
-"""With more unlinked events than this, only topics are roots of a CAR file."""
+"""If more events than this have no successor, only topics are roots of a CAR file."""
 _LAST = "~"
 """Sorts after all content ids."""
 BYTES_AT_ONCE = 32 << 20
-"""The approximate size of the parts that the driver reads."""
+"""The approximate size of the parts in which the driver reads blocks."""
 _EVENT_ORDER = ("topic", "day", "height", "cid")
 _PUBLICATION_ORDER = ("day", "created", "cid")
 
@@ -82,7 +82,7 @@ def check_archive_output(spark: SparkSession, out: str) -> None:
 
 @contextmanager
 def handed_over(spark: SparkSession, files: Sequence[Path], out: str) -> Iterator[list[str]]:
-    """Copy local files to a place that all workers see, as long as they are needed."""
+    """Copy local files to a place that all workers see, until the block is left."""
     folder = Folder(spark, out).below(_HANDED_OVER)
     try:
         for file in files:
@@ -192,7 +192,7 @@ def add_few_blocks(
 
 
 class _Known(NamedTuple):
-    """The tables of an archive, or what is added to them."""
+    """The tables of an archive, or new rows for them."""
 
     topics: DataFrame
     events: DataFrame
@@ -200,7 +200,7 @@ class _Known(NamedTuple):
 
     @classmethod
     def of(cls, spark: SparkSession, out: str) -> _Known:
-        """What there is."""
+        """The tables of an existing archive."""
         folder = out.rstrip("/")
         return cls(
             _read(spark, f"{folder}/{TOPICS}", ARCHIVED_TOPICS),
@@ -301,7 +301,7 @@ def write_car_of_archive(
     folder = folder.rstrip("/")
     publications = _read(spark, f"{folder}/{PUBLICATIONS}", ARCHIVED_PUBLICATIONS)
     has_publications = not wanted and not publications.isEmpty()
-    read = _read if has_publications else read_table  # Then there may be no topics.
+    read = _read if has_publications else read_table  # It may have no topics.
     topics = read(spark, f"{folder}/{TOPICS}", ARCHIVED_TOPICS)
     events = _read(spark, f"{folder}/{EVENTS}", ARCHIVED_EVENTS)
     if wanted:

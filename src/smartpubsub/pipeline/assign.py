@@ -29,7 +29,7 @@ class Assignment:
     pace_us: int = PACE_US
     """The interval between events."""
     subscriptions_per_node: int = SUBSCRIPTIONS_PER_NODE
-    """The average number per node, where they are drawn."""
+    """The average number of subscriptions per node, if they are drawn."""
     seed: int = 1
     """The seed of the draws."""
 
@@ -56,7 +56,7 @@ def from_data(records: DataFrame, chosen: Assignment) -> Assigned:
 
     The most active authors come first, one to each node in turn.
     """
-    # Records without an author are spread too, as if by one author per node.
+    # Records without an author are distributed as if each node had one such author.
     unknown = sf.concat(sf.lit("nobody "), sf.pmod("event_id", sf.lit(chosen.nodes)).cast("string"))
     writer = sf.coalesce("author", unknown)
     by_activity = Window.orderBy(sf.desc("count"), "writer")

@@ -15,7 +15,7 @@ def slices(content: bytes, starts: Places, ends: Places) -> pa.Array:
     >>> slices(b"one,two", np.array([0, 4]), np.array([3, 7])).to_pylist()
     [b'one', b'two']
     """
-    # In a column, each value ends where the next begins. So what lies between two slices is a
+    # In a column, each value ends where the next begins. So the bytes between two slices are a
     # value, too, and only every other value is taken.
     bounds = np.stack([starts, ends], axis=1).reshape(-1)
     offsets = np.append(bounds, bounds[-1:]).astype(np.int32)

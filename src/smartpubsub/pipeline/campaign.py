@@ -97,7 +97,7 @@ def _parallel_tasks(spark: SparkSession) -> int:
     """How many tasks the cluster runs at the same time."""
     if not is_remote():
         return spark.sparkContext.defaultParallelism
-    # A server of Spark Connect does not tell it, but divides a range into as many parts.
+    # A server of Spark Connect does not report the number, but divides a range into as many parts.
     parts = spark.range(1 << 16).select(sf.spark_partition_id().alias("part"))
     return parts.distinct().count()
 

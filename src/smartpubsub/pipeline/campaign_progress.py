@@ -12,7 +12,7 @@ _BAR_CHARACTERS = 24
 
 
 class CampaignProgress:
-    """Counts finished runs, which says more than the number of finished Spark tasks."""
+    """Counts finished runs, which are more informative than finished Spark tasks."""
 
     def __init__(self, plan: Plan, folder: CampaignFolder) -> None:
         self._folder = folder

@@ -46,7 +46,7 @@ def names_of(spark: SparkSession, path: str) -> list[str]:
 
 
 def row_count(spark: MaybeSpark, path: str) -> int:
-    """The number of rows of the newest version, which its log has."""
+    """The number of rows of the newest version, from its log."""
     with _told(path):
         actions = DeltaTable(_uri(Folder(spark, path))).get_add_actions(flatten=True)
     return sum(pa.table(actions).column("num_records").to_pylist())
@@ -59,7 +59,7 @@ def version(spark: MaybeSpark, path: str) -> int:
 
 
 def last_write(spark: MaybeSpark, path: str, app: str) -> int | None:
-    """Which write of a writer was the last in a table, if there is one."""
+    """The number of a writer's last write in a table, if there is one."""
     uri = _uri(Folder(spark, path))
     with _told(path):
         return DeltaTable(uri).transaction_version(app) if DeltaTable.is_deltatable(uri) else None
@@ -77,8 +77,8 @@ def commit(
 ) -> None:
     """Make files in the folder the table, a part of it, or more of it.
 
-    `writer` is who writes, and the number of its write. `replaces` gives the values of a column of
-    which the earlier rows are replaced.
+    `writer` is the writer's name, and the number of its write. `replaces` gives the values of a
+    column of which the earlier rows are replaced.
     """
     added = [_added(file, folder) for file in files]
     properties = CommitProperties(app_transactions=[Transaction(*writer)])

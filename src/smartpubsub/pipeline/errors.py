@@ -1,4 +1,4 @@
-"""Errors of the pipeline, in one line that a user can act on."""
+"""Errors of the pipeline, each as one line with a remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PipelineError(SmartPubSubError):
 
 @contextmanager
 def told_plainly() -> Iterator[None]:
-    """Turn an exception of Spark, which has many lines, into the one that matters."""
+    """Turn an exception of Spark, which has many lines, into the line that matters."""
     try:
         yield
     except (PySparkException, Py4JError) as error:

@@ -140,7 +140,7 @@ def _together() -> Column:
 
 
 def _repeated() -> Column:
-    """How often an event was repeated to a subscription since its node last started."""
+    """How often a subscription got an event again since its node last started."""
     told = sf.expr(
         "flatten(transform(got, one -> transform(split(one.subscriptions, ','), number -> concat("
         "number, ' ', size(filter(coalesce(restarts, array()), back -> back <= one.at_us))))))"

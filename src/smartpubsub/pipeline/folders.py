@@ -26,7 +26,7 @@ class File(NamedTuple):
 
 
 MaybeSpark: TypeAlias = SparkSession | None
-"""A session, or None for what needs none: paths without a scheme are then on this machine."""
+"""A session, or None if none is needed: paths without a scheme are then on this machine."""
 
 
 class DirectFiles:
@@ -264,7 +264,7 @@ def file_system_of(path: str) -> tuple[fs.FileSystem, str]:
     '/a folder/b%20c'
     """
     if path.startswith("file:"):
-        # It is no URI: blanks and percent signs stand for themselves.
+        # Such a path is no URI: it does not escape blanks and percent signs.
         return fs.LocalFileSystem(), "/" + path.removeprefix("file:").lstrip("/")
     system, inner = fs.FileSystem.from_uri(path)
     return system, inner

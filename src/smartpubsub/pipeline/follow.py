@@ -1,8 +1,8 @@
 """An archive that grows with a node's topics and with events that match predicates.
 
 Streams read the blocks of events, and each batch is verified and added as `archive` adds the blocks
-of CAR files. The tables are in the Delta format. A batch that is repeated after a crash is found in
-the transactions of each table, and no block is added twice in any case.
+of CAR files. The tables are in the Delta format. The transactions of each table show whether a
+batch that is repeated after a crash was added, and no block is ever added twice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Tell = Callable[[str, Archived], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Following:
-    """What to archive, and where."""
+    """The topics and predicates to archive, and the folder."""
 
     node: str
     """A data folder, or the URL of a gateway."""
@@ -76,7 +76,7 @@ class Following:
 
 @dataclass
 class Followed:
-    """What was added since the start."""
+    """The numbers of blocks added since the start."""
 
     batches: int = 0
     counts: dict[str, int] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Followed:
 def follow(
     spark: SparkSession, following: Following, over: threading.Event, tell: Tell
 ) -> Followed:
-    """Archive what comes until `over` is set; `tell` gets what each batch has, and its result."""
+    """Archive new events until `over` is set; `tell` gets each batch's source and result."""
     followed, turn = Followed(), threading.Lock()
 
     def add(batch: DataFrame, number: int, *, name: str, told: str) -> None:
@@ -118,7 +118,7 @@ def follow(
         )
         for name, options in following.sources()
     ]
-    # Errors of batches are those of their queries; one that is interrupted is repeated later.
+    # Queries raise the errors of batches, so py4j need not log them; they repeat interrupted ones.
     py4j = logging.getLogger("py4j")
     level = py4j.level
     py4j.setLevel(logging.CRITICAL + 1)
@@ -137,7 +137,7 @@ def follow(
 
 
 class _Stream:
-    """A query, which is started again if Spark did not wait for its Python process."""
+    """A query, restarted if Spark did not wait for its Python process."""
 
     def __init__(self, start: Callable[[], StreamingQuery]) -> None:
         self._start = start
@@ -149,7 +149,7 @@ class _Stream:
         if self.query.isActive:
             return
         reason = _reason(self.query)
-        # Spark waits for 10 seconds, and a busy machine takes longer to start Python.
+        # Spark waits for 10 seconds, and a busy machine may take longer to start Python.
         if NOT_IN_TIME not in reason or self._start_count == STARTS_MAX:
             raise PipelineError(reason)
         self._start_count += 1
@@ -158,7 +158,7 @@ class _Stream:
 
 @contextmanager
 def _taken(turn: threading.Lock, over: threading.Event) -> Iterator[None]:
-    """Wait for a turn; raise InterruptedError if all is over, for then the turn never comes."""
+    """Wait for a turn; raise InterruptedError once `over` is set, since no turn may come then."""
     while not turn.acquire(timeout=ASK_EVERY_S):
         if over.is_set():
             raise InterruptedError

@@ -1,7 +1,7 @@
-"""The stage `ingest`: turns rows of data into records, or says why they are bad.
+"""The stage `ingest`: turns rows of data into records, or into bad lines with a reason.
 
-Rows come many at once, and most work on them is Arrow's or NumPy's. What takes a Python call for
-each value is done only where values are unusual.
+Arrow and NumPy do most of the work, on many rows at once. Only unusual values take a Python call
+for each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from smartpubsub.predicates.names import NAME_BYTES_MAX
 
 AUTHOR_HEX_DIGITS = 16
 SECONDS_MAX = 1e11
-"""Of times since 1970."""
+"""The largest time, in seconds since 1970."""
 
 _OWN = [column for column in RECORDS.schema if column.name != "source"]
 JUDGED = StructType([*_OWN, StructField("reason", StringType()), StructField("line", StringType())])
@@ -66,7 +66,7 @@ class Judge:
         said = pc.or_(pc.is_valid(texts["text"]), pc.is_valid(texts["payload"]))
         says_nothing = ~(_has_some(topics) | _has_some(ranges) | said.to_numpy(False))
         reasons = np.full(count, None, object)
-        # The first reason counts, so it is the last that is set.
+        # The first reason counts, so it is set last.
         reasons[says_nothing] = "no topic, no number and no text"
         reasons[_has_long(topics)] = f"a topic has more than {NAME_BYTES_MAX} bytes"
         reasons[is_no_time] = f"{mapping.time} is not a time"
@@ -204,7 +204,7 @@ def _text(value: object) -> str | None:
         return value.text
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except RecursionError:  # The parser had a little more room on the stack.
+    except RecursionError:  # The parser had more room on the stack.
         return None
 
 

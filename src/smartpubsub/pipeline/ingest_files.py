@@ -1,7 +1,7 @@
 """Records and bad lines as Parquet files of this machine, written without Spark's writer.
 
-Spark would take every list of a record apart, which takes longer than to parse the line. Files are
-written beside the table and moved into it when all are whole.
+Spark would take every list of a record apart, which takes longer than parsing the line. Tasks write
+files beside the table, and the driver moves them into it when all are complete.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROWS_PER_GROUP = 1 << 16
 
 TABLES = (RECORDS, BAD_LINES)
 WRITTEN = "source string, lines bigint, reasons string, records string, bad_lines string"
-"""What is told about the files of a part of a source: reasons with their counts as JSON, and the
+"""The report about the files of a part of a source: reasons with their counts as JSON, and the
 name of the file for each table, if there is one."""
 
 
@@ -47,7 +47,7 @@ def new_files(table: Path) -> Iterator[Path]:
 def writing(
     judged: Callable[[Batches], Batches], source: str, folder: Path
 ) -> Callable[[Batches], Batches]:
-    """Like `judged`, but rows are written to new files, about which one row tells."""
+    """Like `judged`, but write the rows to new files, and return one row that describes them."""
 
     def write(batches: Batches) -> Batches:
         yield pa.RecordBatch.from_pylist([write_part(judged(batches), source, folder)])
@@ -56,7 +56,7 @@ def writing(
 
 
 def write_part(judged: Iterable[pa.RecordBatch], source: str, folder: Path) -> dict[str, Any]:
-    """Write the judged rows of a part of a source; tell about its files."""
+    """Write the judged rows of a part of a source; return a description of its files."""
     files = {table.name: _File(folder, table.names) for table in TABLES}
     lines, reasons = 0, Counter[str]()
     try:
@@ -73,7 +73,7 @@ def write_part(judged: Iterable[pa.RecordBatch], source: str, folder: Path) -> d
 
 
 class _File:
-    """A file that is made when it has rows."""
+    """A file that is created with its first rows."""
 
     def __init__(self, folder: Path, columns: Sequence[str]) -> None:
         self._path = folder / f"part-{uuid.uuid4()}.parquet"
@@ -88,7 +88,7 @@ class _File:
             self._flush()
 
     def close(self) -> str | None:
-        """The name of the file."""
+        """Close the file; return its name."""
         if self._waiting:
             self._flush()
         if self._writer is None:

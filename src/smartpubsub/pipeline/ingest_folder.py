@@ -72,7 +72,7 @@ def write_ingested(
 
 
 def write_here(spark: MaybeSpark, judged: Mapping[str, pa.RecordBatch], out: str) -> Ingested:
-    """Like `write_ingested`, for rows that are judged already, and without Spark."""
+    """Like `write_ingested`, for judged rows and without Spark."""
     folder = Folder(spark, out)
     PARQUET.check_format(spark, out)
     with new_files(folder.local_path) as new:
@@ -81,7 +81,7 @@ def write_here(spark: MaybeSpark, judged: Mapping[str, pa.RecordBatch], out: str
 
 
 def _put_in_place(written: Sequence[Row], new: Path, folder: Folder) -> Ingested:
-    """Make new files those of their sources."""
+    """Replace the files of sources by new ones."""
     by_source: dict[str, list[Row]] = {}
     reasons: Counter[str] = Counter()
     for row in written:

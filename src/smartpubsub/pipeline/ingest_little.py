@@ -27,7 +27,7 @@ from smartpubsub.pipeline.sources import (
 )
 
 BYTES_MAX = 16 << 20
-"""Of a file when it is decompressed; more is left to tasks."""
+"""The decompressed size of a file; larger ones need Spark."""
 
 
 class TooMuchError(Exception):

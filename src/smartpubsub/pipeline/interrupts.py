@@ -55,7 +55,7 @@ def stopping_when_interrupted(spark: SparkSession) -> Iterator[None]:
 
 
 def _stop(spark: SparkSession) -> None:
-    # Errors here mean that Spark is already gone.
+    # Errors here mean that Spark has already ended.
     with suppress(Py4JError, PySparkException, OSError):
         if is_remote():
             spark.interruptAll()

@@ -1,7 +1,7 @@
 """Lines of files, many at once, read by the tasks themselves.
 
-Spark reads no zstd file with a long window. And it would make a row of each line, and a column for
-Python of these rows, which takes longer than to parse the lines.
+Spark reads no zstd file with a long window. It would also turn each line into a row, and these rows
+into a column for Python, which takes longer than parsing the lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WINDOW_BYTES_MAX = 1 << 31
 """The window of large public dumps."""
 CHUNK_BYTES = 1 << 22
 BEYOND_BYTES = 1 << 16
-"""What is read at once beyond the end of a part, for the rest of its last line."""
+"""How much is read at once beyond the end of a part, for the rest of its last line."""
 LINES_PER_BATCH = 10_000
 LINE_BYTES_MAX = 64 << 20
 """A longer line is cut into pieces, which all count as bad lines."""
@@ -82,12 +82,12 @@ def _whole_lines(chunks: Iterator[bytes], place: int) -> Iterator[_Lines]:
             yield _Lines(pa.array([rest], pa.binary()), np.array([place]))
             place, rest = place + len(rest), b""
     if rest:
-        # A return at the end may have been the first half of an end.
+        # A return at the end may be the first half of a line end.
         yield _Lines(pa.array([rest.removesuffix(b"\r")], pa.binary()), np.array([place]))
 
 
 def _bounds(content: bytes) -> tuple[Places, Places]:
-    """Where lines start, and where those end of which the end is there; one start more than ends.
+    """The starts of lines, and the ends of complete ones; there is one more start than ends.
 
     Lines end with a newline, a return, or both.
     """

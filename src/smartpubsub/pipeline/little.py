@@ -18,11 +18,11 @@ LITTLE = "spark.smartpubsub.littleBytes"
 LITTLE_BYTES = 1 << 20
 """The default: up to some hundred thousand rows, as they are compressed."""
 CHOSEN = "spark.smartpubsub.chosen"
-"""The setting that names those which a user has chosen."""
+"""The setting that lists the settings chosen by the user."""
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java's options: compile fast instead of well, and collect garbage with one thread."""
 QUICK = {
-    # A query of a few rows takes less time than to compile it.
+    # Running a query of a few rows takes less time than compiling it.
     "spark.sql.codegen.wholeStage": "false",
     # A plan is made once.
     "spark.sql.adaptive.enabled": "false",
@@ -35,7 +35,7 @@ class NeedsSparkError(Exception):
 
 
 def is_little(spark: MaybeSpark, paths: Sequence[str]) -> bool:
-    """Whether inputs are so small that one core processes them in no time."""
+    """Whether inputs are so small that the settings for little data pay."""
     default = str(LITTLE_BYTES)
     limit = default if spark is None else str(spark.conf.get(LITTLE, default))
     if not limit.isdecimal():

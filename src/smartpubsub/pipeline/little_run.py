@@ -1,4 +1,4 @@
-"""One run of a trace in memory: its subscriptions, events and deliveries, and which were expected.
+"""One run of a trace in memory: its subscriptions, events, and actual and expected deliveries.
 
 For little data, it computes what `trace_calls` and `expected` compute in SQL; a test compares them.
 """
@@ -28,7 +28,7 @@ _NUMBERS = re.compile(r"\[[^\]]*\]|=[^/]*")
 
 
 class TooManyError(Exception):
-    """Little rows that stand for much."""
+    """Few rows that stand for many pairs."""
 
 
 @dataclass
@@ -106,7 +106,7 @@ class Published(NamedTuple):
 
 
 class LittleRun:
-    """The rows of a run, and what follows from them."""
+    """The rows of a run, and the tables derived from them."""
 
     def __init__(self, name: str, rows: Sequence[Row]) -> None:
         self.name = name
@@ -332,7 +332,7 @@ def _is_welcome(at_us: int, wishes: Sequence[Subscription]) -> bool:
 
 
 def _repeated(got: Sequence[Row], restarts: Sequence[int]) -> int:
-    """How often an event was repeated to a subscription since its node last started."""
+    """How often a subscription got an event again since its node last started."""
     told = [
         (number, sum(back <= one["at_us"] for back in restarts))
         for one in got

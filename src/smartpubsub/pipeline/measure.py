@@ -35,7 +35,7 @@ def measure(
     spark = rows.sparkSession
     count = checked_count(rows)
     remove_metrics(spark, out, output)
-    # These are few, and each query needs them: they are read from the traces once.
+    # Each query needs these few rows, so they are read from the traces once.
     rare = _here(rows.where("what in ('end', 'fault', 'create')"))
     about, fault = _here(ends(rare)), _here(calls.faults(rare))
     orphan, names = _here(calls.orphans(rare, fault, about)), _here(calls.topic_names(rare))
@@ -62,7 +62,7 @@ def measure(
 def remove_metrics(spark: MaybeSpark, out: str, output: Output) -> None:
     """Remove all tables: after an interruption, older ones would be taken for those of this run.
 
-    In Delta, transactions tell which tables belong together.
+    In Delta, transactions show which tables belong together.
     """
     for name in _TABLES:
         if output.format == "parquet":

@@ -35,7 +35,7 @@ Key = Callable[[Row], Any]
 def measure_here(
     spark: MaybeSpark, rows: pa.Table, out: str, window_ms: int, output: Output = PARQUET
 ) -> int | None:
-    """Write all tables; return the number of rows of the traces, or None if they say too much."""
+    """Write all tables; return the number of rows of the traces, or None if they need Spark."""
     read = rows.sort_by([("run", "ascending"), ("row", "ascending")])
     runs = {run: [*own] for run, own in groupby(read.to_pylist(), itemgetter("run"))}
     check_ends({run: sum(row["what"] == "end" for row in own) for run, own in runs.items()})

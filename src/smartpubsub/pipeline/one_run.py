@@ -1,7 +1,7 @@
 """One run of a campaign in a worker: complete, or not at all.
 
-A file under its final name is complete, whatever was killed when: files are written under another
-name and then renamed. So a restarted campaign repeats nothing.
+Files are written under another name and then renamed, so a file under its final name is complete
+even if a worker was killed. So a restarted campaign repeats nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a stage writes its tables: as Parquet, or as Delta with a transaction for each write."""
+"""The output of a stage: tables as Parquet, or as Delta with a transaction for each write."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def writer_of(stage: str) -> str:
 
 
 def last_write(spark: MaybeSpark, path: str, stage: str) -> int | None:
-    """Which write of a stage was the last in a table, if it is in the Delta format."""
+    """The last write of a stage in a table, if the table is in the Delta format."""
     if not is_delta(spark, path):
         return None
     from smartpubsub.pipeline import delta
@@ -50,7 +50,7 @@ class Output:
     format: TableFormat = "parquet"
     stage: str = ""
     digest: int = 0
-    """Of the inputs and options, for Delta: a stage that is repeated has the same."""
+    """A hash of the inputs and options, for Delta: a repeated stage has the same."""
 
     @classmethod
     def of(

@@ -23,7 +23,7 @@ _BLANKS_OF_CSV = bytes(range(33))
 
 
 class Parsed(NamedTuple):
-    """Rows by column, and what is wrong with some of them."""
+    """Rows by column, and the errors of some of them."""
 
     columns: Mapping[str, Sequence[Any]]
     lines: Sequence[bytes]
@@ -36,7 +36,7 @@ Parser: TypeAlias = Callable[[pa.Array], Parsed]
 
 
 class Number(float):
-    """A number of JSON that remembers how it was written."""
+    """A JSON number that remembers its text."""
 
     text: str
 
@@ -60,7 +60,7 @@ class JsonParser:
         self._decode = msgspec.json.Decoder(row, float_hook=Number).decode
 
     def __call__(self, lines: pa.Array) -> Parsed:
-        """Parse lines; those that are blank are left out, and lists of objects taken apart."""
+        """Parse lines; skip blank ones, and split lists of objects."""
         is_checked = _is_utf8(lines)
         rows: list[object] = []
         own: list[bytes] = []
@@ -90,7 +90,7 @@ class JsonParser:
         try:
             # Python's parser knows NaN, which some programs write.
             found = json.loads(line.removeprefix(_MARK).decode(), parse_float=Number)
-            # Also in Unicode, and not nested too deeply.
+            # Raises an error for text that is no Unicode, and for too deep nesting.
             json.dumps(found, ensure_ascii=False).encode()
         except UnicodeDecodeError:
             yield line, self._row(), NOT_UTF8
@@ -119,7 +119,7 @@ class CsvParser:
         self._width = len(header)
 
     def __call__(self, lines: pa.Array) -> Parsed:
-        """Parse lines, of which none is the header; those that are blank are left out."""
+        """Parse lines without the header; skip blank ones."""
         rows: list[Sequence[str | None]] = []
         own: list[bytes] = []
         problems: dict[int, str] = {}

@@ -28,7 +28,7 @@ PAPERS = ("smartpubsub-2021", "pulsarcast-2021")
 
 _TOP = ("title", "about", "paper", "defaults", "experiment")
 _NO_VARIANT = "redirect-reliable"
-"""What the ids of runs without a variant have always been made with; another would change them."""
+"""The variant in the ids of runs without one; another value would change the ids."""
 _BLOCK = ("name", "traces")
 """The keys of a block that are not options of its runs."""
 

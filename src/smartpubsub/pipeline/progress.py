@@ -21,7 +21,7 @@ _CLEAR_LINE = "\r\x1b[K"
 class StageProgress:
     """One line on a terminal that changes; elsewhere a line from time to time.
 
-    It is a context manager: a thread asks Spark while the block runs.
+    It is a context manager: a thread polls Spark while the block runs.
     """
 
     def __init__(
@@ -88,17 +88,17 @@ class _TrackedTasks:
         self._tracker = spark.sparkContext.statusTracker()
 
     def counts(self) -> tuple[int, int]:
-        """How many are done, of how many."""
+        """The numbers of finished and of all tasks."""
         stages = [*map(self._tracker.getStageInfo, self._tracker.getActiveStageIds())]
         there = [stage for stage in stages if stage is not None]
         return sum(s.numCompletedTasks for s in there), sum(s.numTasks for s in there)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no handler is registered."""
 
 
 class _HeardTasks:
-    """The same, as a server of Spark Connect tells it."""
+    """The tasks of the stages, as a server of Spark Connect reports them."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -110,9 +110,9 @@ class _HeardTasks:
         self._counts = sum(s.num_completed_tasks for s in there), sum(s.num_tasks for s in there)
 
     def counts(self) -> tuple[int, int]:
-        """How many are done, of how many."""
+        """The numbers of finished and of all tasks."""
         return self._counts
 
     def close(self) -> None:
-        """Hear no more."""
+        """Stop listening."""
         self._spark.removeProgressHandler(self._hear)

@@ -122,7 +122,7 @@ MANIFEST = Table(
 )
 
 CAMPAIGN_TABLES = (RESULTS, MANIFEST)
-"""What a campaign writes."""
+"""The tables of a campaign."""
 
 
 def flattened(document: Mapping[str, object]) -> dict[str, object]:

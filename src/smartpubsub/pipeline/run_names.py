@@ -46,7 +46,7 @@ def _links_text(row: dict[str, Any], quickest: tuple[float, ...]) -> str:
 
 
 def _variant_of(row: dict[str, Any]) -> str | None:
-    spec = PROTOCOLS.specs.get(row["protocol"])  # Results may be older than what is registered.
+    spec = PROTOCOLS.specs.get(row["protocol"])  # It may not be registered now.
     if spec is not None and spec.has_only_topics and row.get("ordered"):
         return ORDERED
     variant: str | None = row["variant"]

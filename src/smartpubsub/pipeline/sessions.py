@@ -26,7 +26,7 @@ MEMORY_MB_MIN, MEMORY_MB_MAX = 1024, 8192
 MEMORY_SHARE = 1 / 4
 TASK_TRIES = 3
 FILE_PARTS = 8
-"""Into how many parts a file is divided, if these are between about 4 and 128 MiB. Every part of a
+"""The number of parts of a file, if these are between about 4 and 128 MiB. Every part of a
 written table is a file, which costs as much as some thousand rows."""
 CONF_FOLDER = Path(__file__).parent / "conf"
 
@@ -85,7 +85,8 @@ def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSessio
         with stopping_when_interrupted(spark):
             yield spark
     except KeyboardInterrupt:
-        # It is already stopped, and calls from this thread would get the answers to earlier calls.
+        # The session is already stopped, and calls from this thread would get answers to earlier
+        # calls.
         raise
     except BaseException:
         spark.stop()
@@ -126,7 +127,7 @@ def start_session(options: SessionOptions) -> SparkSession:
 
 
 def _connected(url: str, options: SessionOptions) -> SparkSession:
-    """A session on a server of Spark Connect, with those of our settings that it can have."""
+    """A session on a server of Spark Connect, with the settings that a client may choose."""
     for module in ("grpc", "grpc_status"):
         if find_spec(module) is None:
             raise PipelineError(remedy(ModuleNotFoundError(name=module)))
@@ -134,7 +135,7 @@ def _connected(url: str, options: SessionOptions) -> SparkSession:
         if not name.startswith(("spark.sql.", "spark.smartpubsub.")):
             raise PipelineError(f"{name} is chosen where the server of Spark Connect is started")
     host, port = _server_of(url)
-    # Spark would try for ten minutes, without a word.
+    # Spark would try silently for ten minutes.
     try:
         socket.create_connection((host, port), REACHED_S_MAX).close()
     except OSError as error:
@@ -143,7 +144,7 @@ def _connected(url: str, options: SessionOptions) -> SparkSession:
             " sbin/start-connect-server.sh of Spark"
         ) from None
     ours = {name: value for name, value in settings_for(options).items() if name in IN_SESSION}
-    # Of whole tables that one task orders, which are meant.
+    # Hides warnings about whole tables that one task orders, which is intended.
     warnings.filterwarnings("ignore", message="WARN WindowExpression")
     builder = SparkSession.builder.remote(url)
     for name, value in {**ours, **dict(options.settings)}.items():
@@ -177,9 +178,9 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
         "spark.driver.maxResultSize": "0",
         # The web UI is not needed, and its port may be taken.
         "spark.ui.enabled": "false",
-        # Spark would record the line of code of each column, which takes longer than to make it.
+        # Spark would record the line of code of each column, which takes longer than making it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        # Progress is ours, see progress.py.
+        # progress.py shows the progress instead.
         "spark.ui.showConsoleProgress": "false",
         # 200 partitions, the default, are for clusters: on two cores most of them would be empty.
         "spark.sql.shuffle.partitions": str(max(2 * cores, 4)),
@@ -225,12 +226,12 @@ def default_memory_mb() -> int:
 def _set_environment(master: str) -> None:
     is_local = _ON_THIS_MACHINE.fullmatch(master) is not None
     if is_local or _LOOPBACK.fullmatch(master):
-        # Otherwise Spark uses a name of this machine that it may be unable to reach.
+        # Otherwise Spark uses a host name of this machine that may be unreachable.
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         # Otherwise workers use the first python3 on the path.
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:
-        # On other machines, their administrator chooses it.
+        # On other machines, the administrator chooses the Python.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Spark plans reads of data sources with the driver's Python; these processes end silently, too.
     os.environ["PYTHON_FOR_SMARTPUBSUB"] = sys.executable

@@ -33,7 +33,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 _BEGINS = "_metadata.file_block_start"
 PART_BYTES_MIN, PART_BYTES_MAX = 4 << 20, 128 << 20
 _HEADER_LINES_MAX = 1_000
-"""The header of a CSV file is among so many lines; others before it are blank."""
+"""The header of a CSV file is the first line that is not blank, within so many lines."""
 
 
 class Source(NamedTuple):
@@ -84,7 +84,7 @@ def _format(name: str, mapping: ColumnMapping | None) -> Format:
 
 
 class Judging(NamedTuple):
-    """What tasks read of a source, and how they judge it."""
+    """The reading and judging of a source in tasks."""
 
     rows: DataFrame
     judged: Callable[[Batches], Batches]
@@ -188,7 +188,7 @@ def csv_header(
 
 
 def separator_of(source: Source) -> str:
-    """What separates the cells of a CSV file."""
+    """The separator of the cells of a CSV file."""
     return "\t" if ".tsv" in source.name else ","
 
 

@@ -189,7 +189,7 @@ def measure(
 def campaign(
     spark: SparkSession, plan: Plan | str, out: str, *, table_format: TableFormat = "parquet"
 ) -> Summary:
-    """Run the simulations of a plan that are not done yet; the notes name what failed.
+    """Run the simulations of a plan that are not done yet; the notes name failed runs.
 
     `plan` is the path of a plan, or the plan itself.
     """

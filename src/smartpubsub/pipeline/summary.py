@@ -19,7 +19,7 @@ class Summary:
     more: Mapping[str, object] = field(default_factory=dict)
     """Further results of this stage."""
     notes: tuple[str, ...] = ()
-    """What a user should know about the result, one line each."""
+    """Notes for the user about the result, one line each."""
 
     def document(self) -> dict[str, object]:
         """The summary for JSON."""

@@ -23,7 +23,7 @@ from smartpubsub.pipeline.schemas import Column, Table
 from smartpubsub.pipeline.tables import conforming, read_files, require_table
 
 _PLAIN_NAME = re.compile(r"(run=)?([A-Za-z0-9._-]+)")
-"""Of folders that Spark names as they are; it escapes others."""
+"""Names of folders that Spark does not escape."""
 _LONG, _STRING = LongType(), StringType()
 
 TRACES = Table(

@@ -35,7 +35,7 @@ def main() -> None:
     from pyspark import daemon
 
     if sys.argv[1:] == ["pyspark.worker"]:
-        # Forked processes have it then. The modules of others import pyarrow, which starts a
+        # Imported before the forks, for all of them. Other modules import pyarrow, which starts a
         # thread, and that must not happen before a fork.
         import_module("pyspark.worker")
 

@@ -1,6 +1,6 @@
 """Blocks of events, as nodes store them, as columns.
 
-A column is made when a schema asks for it. Content ids are computed from the blocks, so a row's
+A column is made when a schema has it. Content ids are computed from the blocks, so a row's
 `cid` is verified by being there.
 """
 
@@ -50,7 +50,7 @@ class Events(ABC):
     @property
     @abstractmethod
     def blocks(self) -> Column:
-        """The blocks that content ids are of; None if an event has none."""
+        """The blocks that content ids name; None if an event has none."""
 
     @property
     @abstractmethod
@@ -75,7 +75,7 @@ class Events(ABC):
     @property
     @abstractmethod
     def payloads(self) -> Column:
-        """What they carry."""
+        """The payloads."""
 
     @property
     @abstractmethod
@@ -258,7 +258,7 @@ def _cid_texts(digests: Sequence[bytes]) -> pa.Array:
 
 @lru_cache(maxsize=1 << 12)
 def _ids_of(author: bytes, start: int) -> str:
-    """What the ids of an author's events begin with."""
+    """The prefix of the ids of an author's events."""
     return str(EventId(author, start, 0))[:-1]
 
 
@@ -284,7 +284,7 @@ def _text(payload: bytes) -> str | None:
 
 
 def _refuse(constant: str) -> None:
-    """NaN is no JSON, and Spark and Arrow compare it in different ways."""
+    """Refuse NaN, which is no JSON, and which Spark and Arrow compare differently."""
     raise ValueError(constant)
 
 

@@ -57,7 +57,7 @@ class Journal:
         self._link = NodeLink(options)
 
     def begin(self, position: Position) -> Offset:
-        """Make a journal that begins at a position, or use the one that offsets name."""
+        """Make a journal that begins at a position, or use the one in the given offsets."""
         if position.offsets is not None:
             offset = _checked(dict(position.offsets))
             self._state(offset)
@@ -83,7 +83,7 @@ class Journal:
         return _offset(state, max(state["end"], start["next"]))
 
     def parts(self, start: Offset, end: Offset) -> list[JournalPart]:
-        """Divide what lies between two offsets."""
+        """Divide the range between two offsets."""
         is_same = start["epoch"] == end["epoch"]
         begin = start["next"] if is_same else 0
         if begin >= end["next"]:
@@ -106,7 +106,7 @@ class Journal:
         try:
             self._link.ask("journal-take", **_name(end), end=end["next"])
         except NoSubscriptionError as error:
-            _log.warning("%s", error)  # The next batch decides whether that is a loss.
+            _log.warning("%s", error)  # The next batch finds out whether events were lost.
 
     def close(self) -> None:
         """Close the connection to the node."""
@@ -146,7 +146,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """End the query at what there is when it asks for the first time."""
+        """End the query at the events that exist when Spark first asks for an offset."""
         self._is_to_end = True
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
@@ -165,7 +165,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def reportLatestOffset(self) -> Offset | None:
-        """What the query's progress shows as the newest offset."""
+        """The newest offset, for the query's progress."""
         return self._last
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -174,7 +174,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
-        # Spark starts a Python process for each step of planning, where this is not needed.
+        # Imported here, because the Python process of each planning step does not need it.
         from smartpubsub.pipeline.datasource.decoding import StoredEvents
 
         assert isinstance(partition, JournalPart)

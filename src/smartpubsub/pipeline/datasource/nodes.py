@@ -29,14 +29,14 @@ class NodeLink:
     def __init__(self, options: NodeOptions, *, was_there: bool = False) -> None:
         self._transport = _transport(options)
         self._was_there = was_there
-        """Whether the node has been seen, so that it is worth waiting for."""
+        """Whether the node has answered before, so that waiting for it makes sense."""
 
     def ask(self, do: str, **fields: object) -> Any:
-        """Send a request, again if the node was restarted meanwhile."""
+        """Send a request, and repeat it if the node was restarted meanwhile."""
         return self.patiently(lambda: run(self._transport.ask(do, fields)))
 
     def page(self, do: str, **fields: object) -> tuple[dict[str, Any], bytes]:
-        """Ask for a page of blocks; the answer and the page."""
+        """Request a page of blocks; return the answer and the page."""
         told = self.ask(do, raw=True, **fields)
         page = told.pop("page")
         return told, page if isinstance(page, bytes) else base64.b64decode(page)

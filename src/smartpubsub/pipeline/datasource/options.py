@@ -33,7 +33,7 @@ _SOURCE = (
 )
 _SINK = (*_NODE, "topic", "predicate", "idempotencyKey")
 _IGNORED = ("queryname", "checkpointlocation")
-"""What Spark itself adds to the options of a stream."""
+"""The options that Spark itself adds to those of a stream."""
 
 
 class OptionError(PipelineError):
@@ -44,11 +44,11 @@ class OptionError(PipelineError):
 
 
 class DataLossError(PipelineError):
-    """Events that a query has not read, and that are gone."""
+    """Lost events that a query has not read."""
 
 
 class Losses:
-    """What to do about events that are gone."""
+    """The reaction to lost events."""
 
     def __init__(self, fails: bool) -> None:
         self._fails = fails
@@ -72,7 +72,7 @@ class Position:
 
     @property
     def is_earliest(self) -> bool:
-        """Whether it is the beginning of what there is."""
+        """Whether it is the earliest event."""
         return self.word == EARLIEST
 
 
@@ -86,7 +86,7 @@ first batch without rows determines and stores where the query begins.
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """Which node to use."""
+    """The node to use."""
 
     node: str
     """A data folder, or the URL of a gateway."""

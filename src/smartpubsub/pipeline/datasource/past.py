@@ -59,7 +59,7 @@ class PastReader(DataSourceReader):
         self._until_us = _NO_END_US if at is None else time_us(at)
         assert options.predicate is not None
         self.predicate = Predicate.parse(options.predicate)
-        """What the node is asked for."""
+        """The predicate that the node gets."""
         self._comparisons: list[Comparison] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -89,11 +89,11 @@ class PastReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
-        # Spark starts a Python process for each step of planning, where this is not needed.
+        # Imported here, because the Python process of each planning step does not need it.
         from smartpubsub.pipeline.datasource.decoding import StoredEvents
 
         if not isinstance(partition, PastPart):
-            return  # What Spark makes of no parts at all.
+            return  # Spark passes None if there are no parts.
         link = NodeLink(self._options, was_there=True)
         first = 0
         while len(events := StoredEvents(self._page(link, partition, first=first)[1])):

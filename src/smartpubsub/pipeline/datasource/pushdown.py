@@ -44,7 +44,7 @@ class Comparison(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """What the node may leave out lies outside of this.
+        """The interval outside of which the node may leave events out.
 
         A column has the nearest double of a number, so bounds are one double further out.
         """
@@ -55,7 +55,7 @@ class Comparison(NamedTuple):
 
 
 def comparison_in(filter: Filter, schema: StructType) -> Comparison | None:
-    """The comparison that a filter is, if it is one of a column that is not usual."""
+    """The comparison that a filter stands for, if its column is an attribute."""
     attribute: tuple[str, ...] = getattr(filter, "attribute", ())
     value: object = getattr(filter, "value", None)
     if type(filter) not in _COMPARISONS or len(attribute) != 1 or is_usual(attribute[0]):
@@ -69,7 +69,7 @@ def comparison_in(filter: Filter, schema: StructType) -> Comparison | None:
 
 
 def narrowed(predicate: Predicate, comparisons: Sequence[Comparison]) -> Predicate:
-    """The predicate of a part of its events, with all that meet the comparisons."""
+    """A narrower predicate, which all events that meet the comparisons still match."""
     attributes = dict(predicate.attributes)
     for comparison in comparisons:
         if comparison.column in attributes:

@@ -55,7 +55,7 @@ def is_usual(name: str) -> bool:
 
 
 class RowSchema:
-    """A schema that a user asks for, and how events become rows of it."""
+    """A schema chosen by the user, and the conversion of events to its rows."""
 
     def __init__(self, schema: StructType) -> None:
         self._columns = [_column(field) for field in schema.fields]

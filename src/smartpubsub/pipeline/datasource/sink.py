@@ -38,15 +38,15 @@ _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 @dataclass
 class Published(WriterCommitMessage):
-    """What a task has done."""
+    """The result of a task."""
 
     rows: int
     known_max: int
-    """Of how many rows the node remembers the keys; 0 without rows."""
+    """The number of keys that the node remembers; 0 without rows."""
 
 
 class _Sink:
-    """What tasks do, and what the driver checks when all are done."""
+    """The work of the tasks, and the checks of the driver when all are done."""
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -57,7 +57,7 @@ class _Sink:
         self._options = options
         self._mapping = EventMapping(options, schema)
         self._own_key = str(uuid4())
-        """For rows that are of no stream: the same for all tasks of the job."""
+        """For rows outside of streams: the same for all tasks of the job."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Publish the rows of a partition."""
@@ -89,7 +89,7 @@ class _Sink:
         messages: list[WriterCommitMessage | None],
         batchId: int | None = None,  # noqa: ARG002, N803
     ) -> None:
-        """Warn about a batch of which the node has forgotten the first keys already."""
+        """Warn about a batch whose first keys the node has already forgotten."""
         done = [message for message in messages if isinstance(message, Published)]
         rows = sum(each.rows for each in done)
         known_max = max((each.known_max for each in done), default=0)
@@ -136,7 +136,7 @@ class BatchSink(_Sink, DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite)
-        NodeLink(options).ask("info")  # Tasks would wait for a node that was never there.
+        NodeLink(options).ask("info")  # Tasks would wait for a node that never ran.
 
 
 class StreamSink(_Sink, DataSourceStreamArrowWriter):

@@ -29,10 +29,10 @@ FORMAT = "smartpubsub"
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """Says what is wrong with a stream when Spark asks for its first offset.
+    """Raises the error of a stream when Spark asks for its first offset.
 
-    Spark 4.3 hides an error of `streamReader` behind another one: it stops the reader that is not
-    there.
+    Spark 4.3 hides an error of `streamReader` behind another one, because it stops the missing
+    reader.
     """
 
     def __init__(self, problem: str) -> None:
@@ -51,7 +51,7 @@ class RefusedStreamReader(DataSourceStreamReader):
         raise PipelineError(self._problem)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Nothing is read."""
+        """Read nothing."""
         raise PipelineError(self._problem)
 
 
@@ -68,13 +68,13 @@ class SmartPubSubSource(DataSource):
         return EVENT_ROWS.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read what there is."""
+        """Read the existing events."""
         options = source_options(self.options, is_stream=False)
         kind = TopicBatchReader if options.topics else PastReader
         return kind(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Read what comes."""
+        """Read new events."""
         try:
             options = source_options(self.options, is_stream=True)
             kind = TopicStreamReader if options.topics else JournalStreamReader

@@ -27,7 +27,7 @@ def stream(spark: SparkSession, *, where: str, node: str, **options: str) -> Dat
 
 
 def condition_of(predicate: Predicate) -> Column:
-    """What a predicate wants of the columns `topics` and `ranges`."""
+    """The condition of a predicate on the columns `topics` and `ranges`."""
     wanted = [_condition(name, each) for name, each in predicate.attributes.items()]
     return reduce(Column.__and__, wanted)
 

@@ -1,4 +1,4 @@
-"""The fields of the blocks of topics, of many blocks at once.
+"""Decodes the fields of many blocks of topics at once.
 
 Nearly all blocks have the same fields of the same lengths, except for payloads, parents and
 numbers. So numpy follows the layout of all blocks at the same time, and compares each name on the
@@ -26,7 +26,7 @@ _PARENTS_MAX = 23
 """Longer lists have another head."""
 _WINDOW = 8
 _PAD = bytes(256)
-"""So that the layout of a block that is cut off can be followed beyond the end."""
+"""Padding, so that the layout of a truncated block can be followed beyond its end."""
 
 FIELDS = pa.schema(
     {
@@ -83,7 +83,7 @@ def fields_of(blocks: Blocks) -> pa.Table:
 
 
 class _Layout:
-    """Follows the usual layout of all blocks, and notes which ones differ."""
+    """Follows the usual layout of all blocks, and records which ones differ."""
 
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks

@@ -1,4 +1,4 @@
-"""Topics as a source: an offset is a set of heads, and a batch is what lies between two of them."""
+"""Topics as a source: an offset is a set of heads, and a batch is the range between two of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAMED_COUNT_MAX = 5
 
 @dataclass
 class TopicPart(InputPartition):
-    """A part of what lies between two sets of heads."""
+    """A part of the range between two sets of heads."""
 
     topic: str
     after: Heads
@@ -57,7 +57,7 @@ class Topics:
         self._options = options
         self._link = NodeLink(options)
         self._names: dict[str, str] = {}
-        """What the user calls each topic, by the id that offsets have."""
+        """The user's name of each topic, by its id in offsets."""
         for topic in options.topics:
             told = self._link.ask("topic-heads", topic=topic, limit=0)
             self._names[told["room"]] = told["topic"]
@@ -92,7 +92,7 @@ class Topics:
         return {room: end["heads"] for room, end in ends.items()}
 
     def parts(self, start: Offset, end: Offset) -> list[TopicPart]:
-        """Divide what lies between two offsets."""
+        """Divide the range between two offsets."""
         ranges: list[tuple[str, Heads, Heads]] = []
         counts: list[int] = []
         for room, topic in self._names.items():
@@ -141,7 +141,7 @@ class Topics:
 
 
 class _Reading:
-    """What tasks do."""
+    """The work of the tasks."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -149,11 +149,11 @@ class _Reading:
 
     def read(self, part: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
-        # Spark starts a Python process for each step of planning, where this is not needed.
+        # Imported here, because the Python process of each planning step does not need it.
         from smartpubsub.pipeline.datasource.decoding import TopicEvents
 
         if not isinstance(part, TopicPart):
-            return  # What Spark makes of no parts at all.
+            return  # Spark passes None if there are no parts.
         link = NodeLink(self._options, was_there=True)
         first, end = part.first, part.first + part.count
         while first < end:
@@ -220,7 +220,7 @@ class TopicStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailab
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Remember where a query ends that reads what there is now."""
+        """Remember the end of a query that reads only the events that exist now."""
         self._target = self._topics.at(Position(LATEST))
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
@@ -233,7 +233,7 @@ class TopicStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailab
         return self._last
 
     def reportLatestOffset(self) -> Offset:
-        """What the query's progress shows as the newest offset."""
+        """The newest offset, for the query's progress."""
         return self._topics.latest(self._last)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
