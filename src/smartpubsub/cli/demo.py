@@ -80,7 +80,7 @@ def show_nodes(folder: Path, stack: ExitStack) -> None:
     assert scene is not None
     click.echo("Look at that page, and kill a node there: delivery goes on.")
     with TraceFolder(folder / TRACE) as written:
-        trace = Trace(sink_of(written, scene, first_delivery_told()))
+        trace = Trace(sink_of(written, scene, print_first_delivery()))
         layout = Layout(isolate=True)
         real = RealRun(options, workload, layout=layout, trace=trace, kills=scene.kills)
         result = results.run(real, "workload", None)
@@ -93,9 +93,9 @@ def show_nodes(folder: Path, stack: ExitStack) -> None:
 
 def write_workload_of_demo(folder: Path) -> Path:
     """Write a workload: some nodes want surf reports, others publish, one crashes and returns."""
-    wishes = ("surf/price[10,20]", "surf", "surf/price[,15]", "surf/wind[5,]")
+    wanted = ("surf/price[10,20]", "surf", "surf/price[,15]", "surf/wind[5,]")
     lines: list[dict[str, object]] = [
-        {"node": f"n{number}", "subscribe": wishes[number % len(wishes)], "at_ms": 0}
+        {"node": f"n{number}", "subscribe": wanted[number % len(wanted)], "at_ms": 0}
         for number in range(REAL_NODE_COUNT)
         if number % 3
     ]
@@ -118,15 +118,15 @@ def write_workload_of_demo(folder: Path) -> Path:
     return path
 
 
-def first_delivery_told() -> Sink:
+def print_first_delivery() -> Sink:
     """Print the first event that is delivered."""
-    told = False
+    is_printed = False
 
     def take(rows: Sequence[Row]) -> None:
-        nonlocal told
+        nonlocal is_printed
         for row in rows:
-            if not told and row.what == "deliver" and row.event:
-                told = True
+            if not is_printed and row.what == "deliver" and row.event:
+                is_printed = True
                 click.echo(f"node {row.node} gets the first event, {row.event}, {row.hops} hops")
 
     return take
@@ -147,10 +147,10 @@ def show_match(_folder: Path, _stack: ExitStack) -> None:
 
 def show_summary(_folder: Path, _stack: ExitStack) -> None:
     filters = FilterSet()
-    wishes = ["surf/price[10,20]", "surf/price[20,30]", "surf/bali/price[12,13]", "portugal"]
-    for key, wish in enumerate(wishes):
-        filters.add(key, wish)
-        click.echo(f"a subscriber wants    {wish}")
+    wanted = ["surf/price[10,20]", "surf/price[20,30]", "surf/bali/price[12,13]", "portugal"]
+    for key, text in enumerate(wanted):
+        filters.add(key, text)
+        click.echo(f"a subscriber wants    {text}")
     for predicate in filters.summary():
         click.echo(f"a relay keeps         {predicate}")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from smartpubsub.cli.explain import read
+from smartpubsub.cli.extras import needing
 from smartpubsub.cli.output import ChartPath, json_option, print_json
 from smartpubsub.cli.route_text import route_text
 from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.sim.protocols import variant_option
-from smartpubsub.errors import SmartPubSubError
 from smartpubsub.predicates import ATTRIBUTES_MAX, Predicate
 from smartpubsub.protocols.registry import spec_of
 from smartpubsub.protocols.spec import ProtocolOptions
@@ -136,10 +136,6 @@ def node_number(start: str, names: tuple[str, ...], count: int) -> int:
 
 def chart_function() -> Callable[[Route, Path], None]:
     """The function that draws the chart; its library is optional."""
-    try:
+    with needing("the chart", "bench"):
         from smartpubsub.reports.route_chart import plot_route
-    except ModuleNotFoundError as error:
-        raise SmartPubSubError(
-            f"the chart needs {error.name}; install it with: pip install 'smartpubsub[bench]'"
-        ) from None
     return plot_route

@@ -103,11 +103,11 @@ def sub(
         )
         number = begun["subscription"]
         if keep:
-            tell_number(number, as_json)
+            print_number(number, as_json)
         click.echo(f"subscribed to {predicate}; waiting for events", err=True)
-        tell_kept(begun, node.ask("subscriptions"))
+        report_kept(begun, node.ask("subscriptions"))
         if past:
-            tell_history(begun["history"])
+            report_history(begun["history"])
         if begun["is_kept"]:
             with node.taking(number, events) as taken:
                 show_all(taken, show_event)
@@ -154,11 +154,11 @@ def show_all(events: Iterable[dict[str, Any]], show_event: Show) -> None:
     """Show events as they come, and report dropped ones."""
     for line in events:
         if line["event"]["dropped_before"]:
-            tell_dropped(line["event"]["dropped_before"])
+            report_dropped(line["event"]["dropped_before"])
         show_event(line["event"])
 
 
-def tell_kept(begun: dict[str, Any], subscriptions: list[dict[str, Any]]) -> None:
+def report_kept(begun: dict[str, Any], subscriptions: list[dict[str, Any]]) -> None:
     """Report whether this continues a kept subscription, and other kept ones with its predicate."""
     by_number = {info["subscription"]: info for info in subscriptions}
     number, own = begun["subscription"], by_number.pop(begun["subscription"], None)
@@ -184,7 +184,7 @@ def tell_kept(begun: dict[str, Any], subscriptions: list[dict[str, Any]]) -> Non
             )
 
 
-def tell_history(history: dict[str, Any]) -> None:
+def report_history(history: dict[str, Any]) -> None:
     """Report the number of events of history, and since when history is kept."""
     if history["kept_since"] is None:
         click.echo("no earlier events of it are kept", err=True)
@@ -199,13 +199,13 @@ def tell_history(history: dict[str, Any]) -> None:
         )
 
 
-def tell_dropped(missed: int) -> None:
+def report_dropped(missed: int) -> None:
     """Report dropped events."""
     came = f"{counted(missed, 'event')} came too fast and {'was' if missed == 1 else 'were'}"
     click.echo(f"note: {came} dropped", err=True)
 
 
-def tell_number(number: int, as_json: bool) -> None:
+def print_number(number: int, as_json: bool) -> None:
     """Print the number that unsub takes."""
     if as_json:
         print_json_line({"subscription": number})

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from smartpubsub.cli.extras import needing
 from smartpubsub.cli.node.options import configured, data_option
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.api.past import time_us
 from smartpubsub.protocols.blocks import time_text
 
@@ -91,9 +91,9 @@ def list_tokens(data: str | None, as_json: bool) -> None:
     if as_json:
         print_json(documents)
         return
-    for told in documents:
-        expires = told["expires"] or "never"
-        click.echo(f"{told['name']}  {' '.join(told['scopes'] or ())}  expires {expires}")
+    for document in documents:
+        expires = document["expires"] or "never"
+        click.echo(f"{document['name']}  {' '.join(document['scopes'] or ())}  expires {expires}")
     if not documents:
         click.echo("There are no tokens. Make one with: smartpubsub token create NAME --scope read")
 
@@ -112,10 +112,6 @@ def revoke(name: str, data: str | None) -> None:
 
 
 def _tokens(data: str | None) -> TokenFile:
-    try:
+    with needing("the gateway", "gateway"):
         from smartpubsub.gateway.tokens import TokenFile
-    except ModuleNotFoundError as error:
-        raise SmartPubSubError(
-            f"the gateway needs {error.name}; install it with: pip install 'smartpubsub[gateway]'"
-        ) from None
     return TokenFile(configured({"data": data}).data)

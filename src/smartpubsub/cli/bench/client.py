@@ -13,7 +13,7 @@ def client(as_json: bool) -> None:
 
     Starts a node, runs pub and python -c pass in turn, and compares the shortest time of each. The
     processor time of pub does not include that of the node. Takes less than a minute. The exit code
-    is 0 whatever the ratios are.
+    is 0 for any ratios.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ def gateway(readers: int, rate: int, seconds: int, as_json: bool) -> None:
 
     Starts a node with its gateway, opens the readers, publishes --rate events a second for
     --seconds, and measures the events that each reader gets, and the memory and processor time of
-    the node. The exit code is 0 whatever the ratios are.
+    the node. The exit code is 0 for any ratios.
 
     \b
     Examples:

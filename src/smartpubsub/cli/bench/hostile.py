@@ -21,7 +21,7 @@ def hostile(names: tuple[str, ...], as_json: bool) -> None:
 
     Three nodes in processes of their own publish to each other while a peer attacks all of them.
     The latency of an acknowledged event under each attack is divided by that of the quiet time just
-    before it. Uses loopback only; takes about a minute. The exit code is 0 whatever the ratios are.
+    before it. Uses loopback only; takes about a minute. The exit code is 0 for any ratios.
 
     \b
     Examples:

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from smartpubsub.cli.bench.showing import print_report, print_step, seed_option
+from smartpubsub.cli.extras import needing
 from smartpubsub.cli.output import ChartPath, json_option
-from smartpubsub.errors import SmartPubSubError
 
 
 @click.command()
@@ -18,21 +18,17 @@ def matching(seed: int, huge: bool, plot: Path | None, as_json: bool) -> None:
     """Measure the matching engines beside databases.
 
     Compares the native engine, the pure-Python engine, DuckDB, SQLite and brute force on a thousand
-    to a million generated subscriptions. Takes about a minute. The exit code is 0 whatever the
-    ratios are.
+    to a million generated subscriptions. Takes about a minute. The exit code is 0 for any
+    ratios.
 
     \b
     Examples:
       smartpubsub bench matching
       smartpubsub bench matching --json --plot matching.svg
     """
-    try:
+    with needing("the benchmark", "bench"):
         from smartpubsub.bench.matching import run
         from smartpubsub.reports.matching_chart import plot_matching
-    except ModuleNotFoundError as error:
-        raise SmartPubSubError(
-            f"the benchmark needs {error.name}; install it with: pip install 'smartpubsub[bench]'"
-        ) from None
     report = run(seed, huge=huge, progress=print_step)
     if plot:
         plot_matching(report, plot)

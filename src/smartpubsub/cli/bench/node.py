@@ -18,7 +18,7 @@ def node(as_json: bool) -> None:
     requests on one stream with an echo on unmodified py-libp2p, and events over three hops of real
     nodes with Zenoh (the package eclipse-zenoh) and with NATS (the package nats-py, and nats-server
     on the PATH) where they are installed. Uses loopback only; takes less than two minutes. The exit
-    code is 0 whatever the ratios are.
+    code is 0 for any ratios.
 
     \b
     Examples:

@@ -43,7 +43,7 @@ def pipeline(
     comments, beside spark.read.json. campaign: 400 short simulations. nodes: a node as source and
     sink. skew: match where a third of all subscriptions name one attribute, and its memory. little:
     commands on a few rows, beside an empty session. Takes about five minutes; Ctrl-C prints the
-    figures measured so far. The exit code is 0 whatever the ratios are.
+    figures measured so far. The exit code is 0 for any ratios.
 
     \b
     Examples:

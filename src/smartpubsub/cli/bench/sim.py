@@ -3,8 +3,8 @@
 import click
 
 from smartpubsub.cli.bench.showing import print_report, print_step, seed_option
+from smartpubsub.cli.extras import needing
 from smartpubsub.cli.output import json_option
-from smartpubsub.errors import SmartPubSubError
 
 
 @click.command()
@@ -16,18 +16,14 @@ def sim(seed: int, full: bool, as_json: bool) -> None:
 
     Compares the simulator's kernel with SimPy, and Kademlia and Floodsub in it with a bare heap of
     events; with --full also ten thousand nodes with a thousand. Takes less than a minute, or some
-    minutes with --full. The exit code is 0 whatever the ratios are.
+    minutes with --full. The exit code is 0 for any ratios.
 
     \b
     Examples:
       smartpubsub bench sim
       smartpubsub bench sim --full --json
     """
-    try:
+    with needing("the benchmark", "bench"):
         from smartpubsub.bench.sim import run
-    except ModuleNotFoundError as error:
-        raise SmartPubSubError(
-            f"the benchmark needs {error.name}; install it with: pip install 'smartpubsub[bench]'"
-        ) from None
     report = run(seed, full=full, progress=print_step)
     print_report(report, as_json)

@@ -29,7 +29,7 @@ def sustained(minutes: float, subscribers: int, as_json: bool) -> None:
     rate, and compares the latency and the memory of the second half of that time with the first
     half. Then it offers twice that rate, with a limit of 5 seconds for each event: publishers wait,
     events that take longer are errors, and no acknowledged event may be lost. Uses loopback only.
-    The exit code is 0 whatever the ratios are.
+    The exit code is 0 for any ratios.
 
     \b
     Examples:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from smartpubsub.cli.extras import needing
 from smartpubsub.client.blocking_socket import folder_of
-from smartpubsub.errors import SmartPubSubError
 
 if TYPE_CHECKING:
     from smartpubsub.client.commands import ControlClient
@@ -30,15 +30,9 @@ data_option = click.option(
 )
 
 
-@contextmanager
-def node_packages() -> Iterator[None]:
-    """Name the command that installs a missing package."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise SmartPubSubError(
-            f"a node needs {error.name}; install it with: pip install 'smartpubsub[node]'"
-        ) from None
+def node_packages() -> AbstractContextManager[None]:
+    """Name the command that installs a missing package of a node."""
+    return needing("a node", "node")
 
 
 def configured(
@@ -81,7 +75,7 @@ def running_node(data: str | None) -> Iterator[ControlClient]:
     """
     from smartpubsub.client.commands import ControlClient
 
-    with ControlClient(_folder(data), on_wait=tell_wait) as client:
+    with ControlClient(_folder(data), on_wait=report_wait) as client:
         yield client
 
 
@@ -94,7 +88,7 @@ def _folder(data: str | None) -> str:
     return str(folder)
 
 
-def tell_wait(what: str) -> None:
+def report_wait(what: str) -> None:
     """Print on standard error what a command waits for."""
     click.echo(f"smartpubsub: {what}", err=True)
 

@@ -13,7 +13,7 @@ from smartpubsub.cli.node.options import (
     data_option,
     node_packages,
     print_json_line,
-    tell_wait,
+    report_wait,
 )
 from smartpubsub.cli.output import json_option
 from smartpubsub.cli.protocol_types import ProtocolName, VariantName
@@ -140,7 +140,7 @@ def run(
     with node_packages():
         from smartpubsub.cli.node.service import run_node
     start_log(config.log_level)
-    run_node(config, lambda node, http_at: tell(node, http_at, as_json), tell_wait)
+    run_node(config, lambda node, http_at: tell(node, http_at, as_json), report_wait)
 
 
 def tell(node: Node, http_at: Endpoint | None, as_json: bool) -> None:

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from smartpubsub.cli.extras import needing
 from smartpubsub.client.lines import NOTICE_S
-from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.api.lone_errors import lone_errors
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.config_values import Endpoint
@@ -39,7 +39,7 @@ def run_node(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], Non
 async def _run(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], None]) -> None:
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as whole:
-            whole.start_soon(_end_when_told, signals, whole.cancel_scope)
+            whole.start_soon(_end_at_signal, signals, whole.cancel_scope)
             whole.start_soon(clean_memory)
             _log.info("starting", extra={"fields": {"data": config.data}})
             node = Node(config=config)
@@ -56,12 +56,8 @@ async def _run(config: NodeConfig, on_ready: OnReady, on_wait: Callable[[str], N
 async def _serve_http(node: Node, clients: trio.Nursery) -> Endpoint | None:
     if node.config.http is None:
         return None
-    try:
+    with needing("the gateway", "gateway"):
         from smartpubsub.gateway.server import Gateway
-    except ModuleNotFoundError as error:
-        raise SmartPubSubError(
-            f"the gateway needs {error.name}; install it with: pip install 'smartpubsub[gateway]'"
-        ) from None
     gateway = Gateway(node, node.config.http, hosts=node.config.http_hosts)
     await clients.start(gateway.run)
     return gateway.at
@@ -73,11 +69,11 @@ async def started(node: Node, on_wait: Callable[[str], None]) -> AsyncIterator[N
     is_over = threading.Event()
 
     def tell() -> None:
-        told = ""
+        reported = ""
         while not is_over.wait(NOTICE_S):
-            if node.start_phase != told:
-                told = node.start_phase
-                on_wait(told)
+            if node.start_phase != reported:
+                reported = node.start_phase
+                on_wait(reported)
 
     threading.Thread(target=tell, daemon=True).start()
     try:
@@ -88,7 +84,7 @@ async def started(node: Node, on_wait: Callable[[str], None]) -> AsyncIterator[N
         is_over.set()
 
 
-async def _end_when_told(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+async def _end_at_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
     async for number in signals:
         _log.info("ending", extra={"fields": {"signal": signal.Signals(number).name}})
         scope.cancel()

@@ -24,7 +24,7 @@ from smartpubsub.cli.pipeline.options import (
 )
 from smartpubsub.cli.publishing import complain
 from smartpubsub.cli.topic.files import export_topic
-from smartpubsub.cli.topic.gaps import tell_gaps
+from smartpubsub.cli.topic.gaps import report_gaps
 from smartpubsub.client.blocking_socket import folder_of
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.local_inputs import check_new_file
@@ -274,7 +274,7 @@ def _exported(topics: tuple[str, ...], data: str | None) -> Iterator[list[Path]]
                 for topic in topics:
                     files.append(Path(folder) / f"{topic}.car")
                     done = export_topic(node, topic, files[-1])
-                    tell_gaps(done["gaps"], topic)
+                    report_gaps(done["gaps"], topic)
         yield files
 
 

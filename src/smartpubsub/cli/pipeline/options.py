@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from textwrap import indent
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from smartpubsub.cli.commands import INTERRUPTED
+from smartpubsub.cli.extras import needing
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.publishing import complain
-from smartpubsub.errors import SmartPubSubError
 from smartpubsub.pipeline.local_inputs import (
     check_local,
     has_wildcards,
@@ -179,15 +179,9 @@ format_option = click.option(
 )
 
 
-@contextmanager
-def needing_spark() -> Iterator[None]:
-    """Name the package to install if an import fails."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise SmartPubSubError(
-            f"the pipeline needs {error.name}; install it with: pip install 'smartpubsub[pipeline]'"
-        ) from None
+def needing_spark() -> AbstractContextManager[None]:
+    """Name the command that installs a missing package of the pipeline."""
+    return needing("the pipeline", "pipeline")
 
 
 def spark_options(function: Function) -> Function:

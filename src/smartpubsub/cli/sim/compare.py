@@ -79,10 +79,10 @@ def compare(
     """
     usual = usual_protocols(options)
     if not protocols:
-        tell_who_is_left_out([name for name in protocol_names() if name not in usual])
+        note_left_out([name for name in protocol_names() if name not in usual])
     chosen = choices(protocols or usual, variants)
     workload = options.load([protocol for protocol, _ in chosen])
-    tell_of_topics([protocol for protocol, _ in chosen], options)
+    note_topics([protocol for protocol, _ in chosen], options)
     documents: list[dict[str, Any]] = []
     for protocol, variant in chosen:
         with StderrProgress(f"{protocol}, ") as progress:
@@ -105,7 +105,7 @@ def compare(
         context.exit(FAILURE)
 
 
-def tell_of_topics(protocols: Sequence[str], options: SimOptions) -> None:
+def note_topics(protocols: Sequence[str], options: SimOptions) -> None:
     """Print a note if a protocol with topics only changes the scenario of all."""
     knowing = [name for name in dict.fromkeys(protocols) if spec_of(name).has_only_topics]
     is_changed = not options.workload and options.scenario_name not in TOPICS_SCENARIOS
@@ -117,7 +117,7 @@ def tell_of_topics(protocols: Sequence[str], options: SimOptions) -> None:
         )
 
 
-def tell_who_is_left_out(protocols: Sequence[str]) -> None:
+def note_left_out(protocols: Sequence[str]) -> None:
     """Print a note if the default choice leaves protocols out."""
     for name in protocols:
         click.echo(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from smartpubsub.cli.extras import needing
 from smartpubsub.cli.output import ChartPath, json_option, print_json
-from smartpubsub.errors import SmartPubSubError
 from smartpubsub.sim.experiments.lookups import Result, run
 
 NODES_MIN = 2
@@ -86,10 +86,6 @@ def sizes_below(nodes: int) -> list[int]:
 
 def chart_function() -> Callable[[Mapping[int, Result], Path], None]:
     """The function that draws the chart; its library is optional."""
-    try:
+    with needing("the chart", "bench"):
         from smartpubsub.reports.hops_chart import plot_hops
-    except ModuleNotFoundError as error:
-        raise SmartPubSubError(
-            f"the chart needs {error.name}; install it with: pip install 'smartpubsub[bench]'"
-        ) from None
     return plot_hops

@@ -112,18 +112,18 @@ def run(
         scene = stack.enter_context(page)
         sink = stack.enter_context(TraceFolder(folder, trace_format)) if folder else None
         trace = Trace(sink_of(sink, scene))
-        told = stack.enter_context(StderrProgress("real, ", passed="passed", tells_stages=True))
+        progress = stack.enter_context(StderrProgress("real, ", passed="passed", tells_stages=True))
         real = RealRun(
             chosen,
             workload,
             faults,
             layout=layout,
             trace=trace,
-            progress=told,
+            progress=progress,
             kills=None if scene is None else scene.kills,
         )
-        told = stack.enter_context(StderrProgress("simulated, ", tells_stages=True))
-        twin = Experiment(chosen, workload, faults, progress=told) if simulate else None
+        progress = stack.enter_context(StderrProgress("simulated, ", tells_stages=True))
+        twin = Experiment(chosen, workload, faults, progress=progress) if simulate else None
         try:
             result = results.run(real, options.scenario_name, twin)
         finally:

@@ -11,7 +11,7 @@ import click
 from smartpubsub.cli.commands import FAILURE
 from smartpubsub.cli.node.options import data_option, running_node
 from smartpubsub.cli.output import json_option, print_json
-from smartpubsub.cli.topic.gaps import tell_gaps
+from smartpubsub.cli.topic.gaps import report_gaps
 from smartpubsub.cli.topic.rules import topic_argument
 from smartpubsub.client.commands import ControlClient
 from smartpubsub.errors import SmartPubSubError
@@ -40,7 +40,7 @@ def export(topic: str, file: Path, data: str | None, as_json: bool) -> None:
     """
     with running_node(data) as node:
         done = export_topic(node, topic, file)
-    tell_gaps(done["gaps"])
+    report_gaps(done["gaps"])
     if as_json:
         print_json(done | {"file": str(file)})
     else:

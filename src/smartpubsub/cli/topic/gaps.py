@@ -12,7 +12,7 @@ NAMED_MAX = 3
 """The number of events that are named; --json names all."""
 
 
-def tell_gaps(gaps: dict[str, Any] | None, topic: str = "the topic") -> None:
+def report_gaps(gaps: dict[str, Any] | None, topic: str = "the topic") -> None:
     """Report missing events, if there are any."""
     if gaps is None:
         return

@@ -14,11 +14,11 @@ from smartpubsub.cli.past_options import last_option, past_fields, since_option
 from smartpubsub.cli.sub import (
     json_payload,
     overflow_option,
+    print_number,
     printable,
-    tell_dropped,
-    tell_number,
+    report_dropped,
 )
-from smartpubsub.cli.topic.gaps import tell_gaps
+from smartpubsub.cli.topic.gaps import report_gaps
 from smartpubsub.cli.topic.rules import topic_argument
 from smartpubsub.protocols.blocks import cid_from_text
 
@@ -67,7 +67,7 @@ def subscribe(
         begun, events = node.stream("topic-subscribe", {**fields, "keep": keep})
         number = begun["subscription"]
         if keep:
-            tell_number(number, as_json)
+            print_number(number, as_json)
         click.echo(f"subscribed to {topic}", err=True)
         _show_gaps(begun["gaps"], as_json)
         if keep:
@@ -108,7 +108,7 @@ def history(
 
 def _show_gaps(gaps: dict[str, Any] | None, as_json: bool) -> None:
     """Report missing parts of the history; with --json also as a document."""
-    tell_gaps(gaps)
+    report_gaps(gaps)
     if as_json and gaps is not None and (gaps["missing"] or gaps["let_go"]):
         print_json_line({"gaps": gaps})
 
@@ -119,7 +119,7 @@ def _show_all(events: Iterable[dict[str, Any]], as_json: bool) -> int:
     for line in events:
         count += 1
         if line["dropped"] > dropped:
-            tell_dropped(line["dropped"] - dropped)
+            report_dropped(line["dropped"] - dropped)
             dropped = line["dropped"]
         event = line["event"]
         payload = base64.b64decode(event.pop("payload"))
