@@ -1,5 +1,5 @@
-// A client of ScoutSubs that is no part of the overlay: it relays nothing and keeps nothing for
-// others. What it does is told in docs/wire.md under "A client".
+// A client of ScoutSubs outside of the overlay: it relays and keeps nothing for
+// other nodes. docs/wire.md describes it under "A client".
 
 import { createHash } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
@@ -42,17 +42,17 @@ export class Client {
   #incarnation = Math.floor(Date.now() / 1000)
   #lastNumber = 0
   #lastOf = new Map() // The number of the last event of each attribute.
-  #roots = new Map() // Who admitted an event of an attribute.
-  #trees = new Map() // By attribute: what is wanted, its version, and who it is announced to.
+  #roots = new Map() // The peer that admitted an event of each attribute.
+  #trees = new Map() // By attribute: the filters, their version, and the parent.
   #streams = new Map()
-  #waiting = new Map() // Who waits for what of the others' answers.
+  #waiting = new Map() // The calls that wait for answers of peers.
   #seen = new Set()
   #renewing
 
-  // Told what went wrong and was, or will be, tried again.
+  // Called with each error after which the client tries again.
   onProblem = () => {}
 
-  // Join a network by way of the node at an address; events come to the function.
+  // Join a network through the node at an address; the function gets the events.
   static async start (address, onEvent = () => {}, listen = '/ip4/127.0.0.1/tcp/0') {
     const client = new Client()
     client.onEvent = onEvent
@@ -102,7 +102,7 @@ export class Client {
     }
   }
 
-  // Have everything that is wanted of an attribute in force, by way of whoever takes it.
+  // Announce the filters of an attribute, to the peer that accepts them.
   async #announce (tree) {
     const distance = id => sha256(idBytes(peerIdFromString(id))) ^ sha256(tree.attribute)
     const isThere = answer => answer.go_to || answer.in_force >= tree.version
@@ -117,7 +117,7 @@ export class Client {
       if (answer && !answer.go_to) return
       tree.parent = answer ? await this.#meet(answer.go_to) : undefined
     }
-    throw new Error(`nobody takes what is wanted of ${tree.attribute}`)
+    throw new Error(`no peer accepts the filters of ${tree.attribute}`)
   }
 
   #announcement ({ attribute, version, filters }) {
@@ -153,7 +153,7 @@ export class Client {
         this.#roots.delete(attribute)
         raised.is_retry = true
       }
-      throw new Error(`nobody takes events of ${attribute}`)
+      throw new Error(`no rendezvous accepts events of ${attribute}`)
     })
     await Promise.all(raised)
     return `${this.id}/${this.#incarnation}/${number}`
@@ -168,7 +168,7 @@ export class Client {
     return wire.Event.encode({ ...message, signature: await this.#key.sign(signedBytes(message)) })
   }
 
-  // --- what comes ---
+  // --- receiving ---
 
   async #hear (stream, connection) {
     const frames = lpStream(stream, { maxDataLength: wire.MESSAGE_BYTES_MAX })
@@ -179,7 +179,7 @@ export class Client {
       let lastEvent
       for (const part of parts ?? []) {
         const said = part[part.part]
-        // A part without an event is about that of the last part with one.
+        // A part without an event is about the event of an earlier part.
         if (said?.event && !said.event.length) said.event = lastEvent
         lastEvent = said?.event ?? lastEvent
         if (!await this.#isEvident(connection.remotePeer, part)) continue
@@ -188,7 +188,7 @@ export class Client {
     }
   }
 
-  // Whether a peer that says that it keeps an event has signed that.
+  // Whether a peer has signed its claim to keep an event.
   async #isEvident (peer, said) {
     if (said.part !== 'admitted' || said.admitted.refusal) return true
     const { id, attribute, evidence, more } = said.admitted
@@ -238,7 +238,7 @@ export class Client {
     }
   }
 
-  // --- saying and asking ---
+  // --- sending ---
 
   async #say (peer, part) {
     let { stream, frames } = this.#streams.get(peer) ?? {}
@@ -250,7 +250,7 @@ export class Client {
     await frames.write(wire.Bundle.encode({ parts: [part] }))
   }
 
-  // The answer, or none if it does not come although it was asked for several times.
+  // The answer; none if it does not come after several tries.
   async #ask (peer, part, key, isThere = () => true) {
     const { promise, resolve } = Promise.withResolvers()
     this.#waiting.set(key, answer => isThere(answer) && resolve(answer))
@@ -269,9 +269,9 @@ export class Client {
 
   #answered (key, answer) { this.#waiting.get(key)?.(answer) }
 
-  // --- finding ---
+  // --- lookups ---
 
-  // The peer closest to a name: ask the closest that was not asked yet, until there is none.
+  // The peer closest to a name: ask the closest peer not asked yet, until there is none.
   async #closestTo (name) {
     const target = sha256(name)
     const connected = this.#node.getPeers().map(id => [id.toString(), sha256(idBytes(id)) ^ target])
@@ -292,7 +292,7 @@ export class Client {
           }
         }
       } catch {
-        distances.delete(next) // It cannot be reached, or is a client too.
+        distances.delete(next) // The peer cannot be reached, or is a client too.
       }
     }
   }
@@ -306,7 +306,7 @@ export class Client {
     return answer.closerPeers
   }
 
-  // Remember where a peer is, so that it can be dialled by its id.
+  // Remember the addresses of a peer, so that libp2p can dial it by its id.
   async #meet (peer) {
     const id = peerIdFromString(idText(peer.id))
     await this.#node.peerStore.merge(id, { multiaddrs: peer.addrs.map(address => multiaddr(address)) })
@@ -319,14 +319,14 @@ function signedBytes ({ from, data, seqno, topic }) {
   return Buffer.concat([utf8.encode('libp2p-pubsub:'), message])
 }
 
-// Whether a publisher has signed an event, alone or with others.
+// Whether a publisher has signed an event, alone or together with other events.
 async function isSigned (publisher, message) {
   const { signature } = message
   if (signature.length > SIGNATURE_BYTES) return hasSigned(publisher, signedBytes(message), signature)
   return publisher.publicKey.verify(signedBytes(message), signature)
 }
 
-// Whether a peer has signed a statement, with others or not.
+// Whether a peer has signed a statement, alone or together with others.
 async function hasSigned (peer, statement, evidence) {
   const signed = Buffer.concat([utf8.encode('smartpubsub-evidence:'), rootOf(statement, evidence)])
   return peer.publicKey.verify(signed, evidence.subarray(0, SIGNATURE_BYTES))

@@ -1,4 +1,4 @@
-// node main.mjs ADDRESS sub PREDICATE      prints events until it is ended
+// node main.mjs ADDRESS sub PREDICATE      prints events until standard input ends
 // node main.mjs ADDRESS pub EVENT PAYLOAD  publishes one
 //
 // ADDRESS is that of any node, as `smartpubsub node run` prints it. Every line is a JSON document.
@@ -28,7 +28,7 @@ async function subscribed () {
 if (command === 'sub') {
   const client = await subscribed()
   say({ subscribed: predicate, id: client.id })
-  process.stdin.resume().on('end', async () => { // Whoever has started this is gone.
+  process.stdin.resume().on('end', async () => { // The parent process has ended.
     await client.unsubscribe(predicate)
     await client.stop()
     say({ unsubscribed: predicate })

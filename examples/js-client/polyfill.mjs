@@ -1,4 +1,4 @@
-// libp2p needs what Node.js has from version 22 on.
+// libp2p needs a function that Node.js has from version 22 on.
 
 Promise.withResolvers ??= function () {
   let resolve, reject

@@ -1,4 +1,4 @@
-// The messages, from the declarations in docs/wire.md as they stand there.
+// The messages, read from the declarations in docs/wire.md.
 
 import { readFileSync } from 'node:fs'
 import protobuf from 'protobufjs'
@@ -11,7 +11,7 @@ function declared (heading) {
   return protobuf.parse(blocks.join('\n'), { keepCase: true }).root
 }
 
-// A message type with the two functions that libp2p's streams want of it.
+// A message type with the two functions that libp2p's streams need.
 function messages (root, name) {
   const type = root.lookupType(name)
   return {

@@ -67,7 +67,7 @@ class TopicDocument(msgspec.Struct):
     created: str
     ordered: bool
     publishers: list[str] | None
-    """None for anyone."""
+    """None for all peers."""
     linking: str
     subtopics: dict[str, str]
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     "--announce",
     metavar="MULTIADDR",
     multiple=True,
-    help="An address at which other nodes reach it, behind NAT or in a container; may be repeated."
+    help="An address at which other nodes reach this node, behind NAT or in a container; may be"
+    " repeated."
     "  [default: where it listens]",
 )
 @click.option(

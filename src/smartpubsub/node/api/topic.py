@@ -139,7 +139,7 @@ class Topic:
         return await self._topics.update(self.cid, wanted, subtopics or {})
 
     async def pin(self) -> None:
-        """Keep all its events on the node, whatever the limits are."""
+        """Keep all its events on the node, without limits."""
         await self._topics.pin(self.cid, True)
 
     async def unpin(self) -> None:

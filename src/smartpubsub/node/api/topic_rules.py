@@ -50,7 +50,7 @@ class RulesWanted:
         if self.ordered:
             if not replace(self, ordered=None).says_nothing:
                 raise RulesError(
-                    "an ordered topic has its rules: its author publishes, for anyone who asks;"
+                    "an ordered topic has its rules: its author publishes, on request of any peer;"
                     " leave the others out"
                 )
             return rules_ordered_by(own)
