@@ -89,7 +89,7 @@ class ControlClient:
                 unacknowledged += 1
                 if not stream.has_next or unacknowledged >= TAKE_COUNT_MAX:
                     taken = {"subscription": number, "event": dealt_with[0]}
-                    run(stream.tell("take", taken))
+                    run(stream.send("take", taken))
                     unacknowledged = 0
 
         try:

@@ -121,6 +121,6 @@ async def _decide(lines: EventLines, accept: Accept) -> None:
         while (line := await lines.next()) is not None:
             asked = line["asked"]
             reply = decided(accept, join_request_in(asked))
-            await lines.tell_of("answer", {"number": asked["number"], "reply": reply})
+            await lines.send_about("answer", {"number": asked["number"], "reply": reply})
     except ControlError as error:
         _log.warning("the node refuses new members from now on", exc_info=error)

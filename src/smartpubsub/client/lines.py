@@ -213,11 +213,11 @@ class LineStream:
         line = await self._conversation.line(self._id, timeout_s)
         return None if "end" in line else line
 
-    async def tell_of(self, do: str, fields: Mapping[str, object]) -> None:
+    async def send_about(self, do: str, fields: Mapping[str, object]) -> None:
         """Send a request about this stream, which has no answer."""
-        await self.tell(do, {"of": self._id, **fields})
+        await self.send(do, {"of": self._id, **fields})
 
-    async def tell(self, do: str, fields: Mapping[str, object]) -> None:
+    async def send(self, do: str, fields: Mapping[str, object]) -> None:
         """Send a request without waiting for its answer."""
         await self._conversation.send(do, fields)
 

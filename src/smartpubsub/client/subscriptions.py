@@ -118,7 +118,7 @@ class ClientSubscription(EventStream):
             raise NodeClosedError("the subscription is not open; use it inside its 'with' block")
         await self._take_last(self._lines)
         if self._read_count * 2 >= self._window:
-            await self._lines.tell_of("more", {"count": self._read_count})
+            await self._lines.send_about("more", {"count": self._read_count})
             self._read_count = 0
         line = await self._lines.next(timeout_s)
         if line is None:
@@ -137,7 +137,7 @@ class ClientSubscription(EventStream):
         self._done, self._last = self._last, None
         self._unacknowledged += 1
         if not lines.has_next or self._unacknowledged >= TAKE_COUNT_MAX:
-            await lines.tell("take", {"subscription": self.number, "event": self._done})
+            await lines.send("take", {"subscription": self.number, "event": self._done})
             self._done, self._unacknowledged = None, 0
 
     async def taken(self, id: str) -> None:

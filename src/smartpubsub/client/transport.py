@@ -23,11 +23,11 @@ class EventLines(Protocol):
         """Read the next document; None at the end. TimeoutError if none comes in time."""
         ...
 
-    async def tell_of(self, do: str, fields: Mapping[str, object]) -> None:
+    async def send_about(self, do: str, fields: Mapping[str, object]) -> None:
         """Send a request about this stream, which has no answer."""
         ...
 
-    async def tell(self, do: str, fields: Mapping[str, object]) -> None:
+    async def send(self, do: str, fields: Mapping[str, object]) -> None:
         """Send a request without waiting for its answer."""
         ...
 

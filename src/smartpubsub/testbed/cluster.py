@@ -67,16 +67,16 @@ class Cluster:
         setup: Setup,
         listen: Callable[[Note], None],
         nursery: trio.Nursery,
-        hear: Callable[[int, News], None] | None = None,
+        on_news: Callable[[int, News], None] | None = None,
     ) -> None:
-        """Make a cluster; `hear` gets the news of whole nodes at once, including failures."""
+        """Make a cluster; `on_news` gets the news of whole nodes at once, including failures."""
         self.members: list[Member] = []
         """All workers, including those that have ended."""
         self._launcher = launcher
         self._setup = setup
         self._nursery = nursery
         self._listen = listen
-        self._hear = hear
+        self._on_news = on_news
         self._timeline = Timeline(self._on_note)
         self._member_of: dict[int, Member] = {}
         """The workers of nodes that are up or starting."""
@@ -155,26 +155,26 @@ class Cluster:
         """Whether a node is up or starting."""
         return node in self._member_of
 
-    async def tell(self, command: Join | Act | ToApplication) -> None:
+    async def send(self, command: Join | Act | ToApplication) -> None:
         """Send a command to the worker of a node, if it is up."""
         node = command.action.node if isinstance(command, Act) else command.node
         member = self._member_of.get(node)
         if member is not None:
             await member.process.send(command)
 
-    async def tell_all(self, command: Command) -> None:
+    async def send_all(self, command: Command) -> None:
         """Send a command to all workers."""
         for member in dict.fromkeys(self._member_of.values()):
             await member.process.send(command)
 
-    async def tell_ports(self) -> None:
+    async def send_ports(self) -> None:
         """Send all workers the addresses of the nodes."""
-        await self.tell_all(Know({port: node for node, port in self._ports.items()}))
+        await self.send_all(Know({port: node for node, port in self._ports.items()}))
 
     async def end(self) -> None:
         """Have all workers send their last reports, and end."""
         self._is_ending = True
-        await self.tell_all(End())
+        await self.send_all(End())
         for member in self.members:
             await member.has_ended.wait()
 
@@ -208,7 +208,7 @@ class Cluster:
             port = self._ports.get(node, 0)
             await member.process.send(StartNode(node, start, port, bootstrap, clock_us))
         if self._ports:
-            await self.tell_ports()
+            await self.send_ports()
 
     async def _follow(self, member: Member) -> None:
         while (report := await member.process.next_report()) is not None:
@@ -232,28 +232,28 @@ class Cluster:
     def _lost(self, member: Member) -> None:
         """Handle a process that has ended by itself; a soak goes on after it."""
         what = f"the process of {_named(member.nodes)} has ended; its output is above"
-        if self._hear is None:
+        if self._on_news is None:
             raise ProcessError(what)
-        self._tell(member, Failed(what))
+        self._pass_on(member, Failed(what))
 
-    def _tell(self, member: Member, news: News) -> None:
-        assert self._hear is not None
+    def _pass_on(self, member: Member, news: News) -> None:
+        assert self._on_news is not None
         [node] = member.nodes
         if isinstance(news, Failed) and self._member_of.get(node) is member:
             del self._member_of[node]
             member.stop = "crash"
-        self._hear(node, news)
+        self._on_news(node, news)
 
     def _without_news(self, member: Member, notes: list[Note]) -> list[Note]:
         """Pass on the news at once; return the other notes, which wait for all workers' reports."""
-        if self._hear is None:
+        if self._on_news is None:
             return notes
         rest: list[Note] = []
         for note in notes:
             if isinstance(note.value, Up):
                 self._set_port(note.node, note.value)
             if isinstance(note.value, News):
-                self._tell(member, note.value)
+                self._pass_on(member, note.value)
             else:
                 rest.append(note)
         return rest

@@ -42,9 +42,9 @@ class Disasters:
         await self._until(split.at_us)
         group = frozenset(split.group)
         self._observer.journal.splits.append(Split(group, split.at_us, split.until_us))
-        await self._cluster.tell_all(Cut(group, split.one_way))
+        await self._cluster.send_all(Cut(group, split.one_way))
         await self._until(split.until_us)
-        await self._cluster.tell_all(Cut(frozenset()))
+        await self._cluster.send_all(Cut(frozenset()))
 
     async def _until(self, us: int) -> None:
         await trio.sleep(max(0, us - self._now()) / SECOND)

@@ -27,7 +27,7 @@ class Notebook:
         """Add a note with the current time."""
         self._notes.append(Note(self._setup.now_us(), node, value))
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report everything up to now.
 
         The write is synchronous, so that nothing before a kill is lost.

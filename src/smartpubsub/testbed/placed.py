@@ -122,7 +122,7 @@ class PlacedNode:
     def _on_deliver(self, item: object) -> None:
         self._notebook.add(self.number, Delivered(self._start, item))
         if not self._setup.is_shared:  # The process may be killed at any moment.
-            self._notebook.tell()
+            self._notebook.report()
 
     # --- commands ---
 

@@ -109,7 +109,7 @@ class RealRun:
         self._base_ns = time.monotonic_ns()
         self._actions = count(1)
         self._joiners = Joiners()
-        self._hear: Callable[[int, News], None] | None = None
+        self._news_handler: Callable[[int, News], None] | None = None
         self._setup: Setup
         self._cluster: Cluster
         self._disasters: Disasters
@@ -183,7 +183,7 @@ class RealRun:
             async def main() -> None:
                 async with trio.open_nursery() as nursery:
                     self._cluster = Cluster(
-                        launching, self._setup, self._ledger.enter, nursery, self._hear
+                        launching, self._setup, self._ledger.enter, nursery, self._news_handler
                     )
                     self._disasters = Disasters(self._cluster, self.observer, lambda: self.now)
                     self.members = self._cluster.members
@@ -241,17 +241,17 @@ class RealRun:
         alone = nodes_that_crash(self.workload, self._fault_plan(0))
         await self._cluster.start(self.layout.places(self.node_count, alone))
         await self._wait(lambda: len(self._ledger.contacts) == self.node_count, JOIN_US_MAX)
-        await self._cluster.tell_ports()
+        await self._cluster.send_ports()
         self._progress.say("joining")
         await self._join_all()
-        await self._cluster.tell_all(Settle())
+        await self._cluster.send_all(Settle())
         await self._sleep(SETTLE_US)
         self.began_us = self._ledger.counts_since_us = self.now
 
     async def _join_all(self) -> None:
         rng = stream(self.options.seed, "bootstrap")
         joined, wanted = self._ledger.joined, self.node_count
-        await self._cluster.tell(Join(0, ()))
+        await self._cluster.send(Join(0, ()))
         started = 1
         deadline = self.now + JOIN_US_MAX
         while len(joined) < wanted:
@@ -260,7 +260,7 @@ class RealRun:
             for node in range(started, may_have_started):
                 through = rng.choice(list(joined))
                 self._joiners.start(node, self.now)
-                await self._cluster.tell(Join(node, (self._ledger.contacts[through],)))
+                await self._cluster.send(Join(node, (self._ledger.contacts[through],)))
             started = max(started, may_have_started)
             await trio.sleep(POLL_S)
             self._joiners.look(joined, self.now)
@@ -299,7 +299,7 @@ class RealRun:
         with trio.move_on_after(END_S_MAX):
             honest = [node for node in range(self.options.nodes) if node not in self._crowd]
             up = sum(map(self._cluster.is_up, honest))
-            await self._cluster.tell_all(Inspect())
+            await self._cluster.send_all(Inspect())
             while len(self.inspections) < up:
                 await trio.sleep(POLL_S)
             await self._cluster.end()
@@ -343,4 +343,4 @@ class RealRun:
             return  # The node that should have created the topic was down.
         number = next(self._actions)
         self._ledger.to_do[number] = None
-        await self._cluster.tell(Act(number, on_node))
+        await self._cluster.send(Act(number, on_node))

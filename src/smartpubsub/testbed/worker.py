@@ -65,7 +65,7 @@ class _Worker:
 
     async def run(self) -> None:
         channel, self._cuts = Channel(self._end), Cuts()
-        self._notebook.tell()  # The first report has the resource use of the process without nodes.
+        self._notebook.report()  # It has the resource use without nodes.
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._report)
             if self._setup.is_whole:
@@ -84,7 +84,7 @@ class _Worker:
             number += 1
             if number % DROPS_EVERY == 0:
                 self._note_drops()
-            self._notebook.tell()
+            self._notebook.report()
 
     def _note_drops(self) -> None:
         for node in self._nodes.values():
@@ -110,10 +110,10 @@ class _Worker:
             case Inspect():
                 for node in self._nodes.values():
                     node.inspect()
-                self._notebook.tell()
+                self._notebook.report()
             case End():
                 self._note_drops()
-                self._notebook.tell()
+                self._notebook.report()
                 os._exit(0)
 
     def _made(self, command: StartNode) -> PlacedNode | WholeNode:
@@ -128,9 +128,9 @@ class _Worker:
         except* SmartPubSubError as errors:
             reason = str(errors.exceptions[0])
         if isinstance(node, WholeNode) and node.has_left:
-            self._notebook.tell()
+            self._notebook.report()
             os._exit(0)
         self._notebook.add(node.number, Failed(reason))
-        self._notebook.tell()
+        self._notebook.report()
         if self._setup.is_whole:
             os._exit(1)

@@ -41,7 +41,7 @@ def create(
     """
     fields = rule_fields(ordered, publishers, requesters, linking, subtopics)
     with running_node(data) as node:
-        _tell(node.ask("topic-create", name=name, **fields), as_json)
+        _print_version(node.ask("topic-create", name=name, **fields), as_json)
 
 
 @click.command()
@@ -88,10 +88,10 @@ def update(
     if not fields:
         raise click.UsageError("nothing to change; give an option, for example --allow anyone")
     with running_node(data) as node:
-        _tell(node.ask("topic-update", topic=topic, **fields), as_json)
+        _print_version(node.ask("topic-update", topic=topic, **fields), as_json)
 
 
-def _tell(made: dict[str, Any], as_json: bool) -> None:
+def _print_version(made: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(made)
     else:

@@ -143,9 +143,9 @@ class _Listener(ServiceListener):
         contact = contact_in(service.text, self._own) if service and service.text else None
         if contact is not None:
             with suppress(trio.RunFinishedError):
-                self._token.run_sync_soon(self._tell, contact)
+                self._token.run_sync_soon(self._report, contact)
 
-    def _tell(self, contact: Contact) -> None:
+    def _report(self, contact: Contact) -> None:
         with suppress(trio.WouldBlock, trio.ClosedResourceError, trio.BrokenResourceError):
             self._found.send_nowait(contact)
 

@@ -95,7 +95,7 @@ class Soak(RealRun):
         self, options: RunOptions, wanted: SoakOptions, progress: Progress | None = None
     ) -> None:
         super().__init__(options, Workload(names=(), phases=()), progress=progress)
-        self._hear = self._on_news
+        self._news_handler = self._on_news
         self.wanted = wanted
         self.samples = Samples()
         self.faults: Counter[str] = Counter()
@@ -255,7 +255,7 @@ class Soak(RealRun):
 
     async def _subscribe_all(self, node: int) -> None:
         for interest in self._present.get(node, ()):
-            await self._cluster.tell(Read(node, self._on_nodes(interest.predicate), interest.keep))
+            await self._cluster.send(Read(node, self._on_nodes(interest.predicate), interest.keep))
 
     def _on_nodes(self, predicate: Predicate) -> Predicate:
         if not protocol_of(self).has_only_topics:
@@ -273,7 +273,7 @@ class Soak(RealRun):
             node = rng.randrange(self.options.nodes)
             if self._is_free(node):
                 action = Publish(0, node, self._on_nodes(predicate), payload)
-                await self._cluster.tell(Act(next(self._actions), action))
+                await self._cluster.send(Act(next(self._actions), action))
 
     async def _take_samples(self) -> None:
         while True:
@@ -367,17 +367,17 @@ class Soak(RealRun):
         if fault.node in self._plan.mortal:
             await self._leave(fault.node, fault.kind, 0.0)
         else:
-            await self._cluster.tell(ShiftClock(fault.node, clock_us))
+            await self._cluster.send(ShiftClock(fault.node, clock_us))
 
     async def _pause_reading(self, fault: Fault) -> None:
-        await self._cluster.tell(PauseReading(fault.node, fault.for_s))
+        await self._cluster.send(PauseReading(fault.node, fault.for_s))
 
     async def _resubscribe(self, fault: Fault) -> None:
         node, present = fault.node, self._present[fault.node]
         ends, begins = self._interests.instead_of(present)
         present[present.index(ends)] = begins
-        await self._cluster.tell(StopReading(node, self._on_nodes(ends.predicate)))
-        await self._cluster.tell(Read(node, self._on_nodes(begins.predicate), keep=False))
+        await self._cluster.send(StopReading(node, self._on_nodes(ends.predicate)))
+        await self._cluster.send(Read(node, self._on_nodes(begins.predicate), keep=False))
 
     async def _return(self, node: int) -> None:
         for _ in range(STARTS_MAX):

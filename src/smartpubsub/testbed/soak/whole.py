@@ -211,7 +211,7 @@ class WholeNode:
     def _note(self, value: Value) -> None:
         """Note something and report it at once, since the process may be killed at any moment."""
         self._notebook.add(self.number, value)
-        self._notebook.tell()
+        self._notebook.report()
 
     def _on_deliver(self, item: object) -> None:
         if isinstance(item, _NOTED):
