@@ -1,7 +1,7 @@
 """A client of a running node, asynchronous or blocking.
 
 - The API: `connect`, `client`, `blocking`, with `topics`, `groups` and `subscriptions`. A node in a
-thread of the process: `embedded`.
+  thread of the process: `embedded`.
 - Below it: a `transport` carries `lines` of JSON, `numbered` so that they survive a connection;
   `documents` converts them.
 - Connections: `async_socket`, `blocking_socket`; through a gateway `web_socket`, `async_web`,

@@ -5,6 +5,6 @@
 - Processes: the `launcher` starts each `worker`, and `processes` is the coordinator's side; they
   exchange `messages` on a `channel`.
 - In a worker: a `placed` node on a `link` with conditions, its core `traced`, its notes in a
-`notebook`; `timeline` merges the notes of all workers.
+  `notebook`; `timeline` merges the notes of all workers.
 - `soak` runs nodes for hours under faults, `hostile` under attack.
 """
