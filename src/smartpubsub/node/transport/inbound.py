@@ -93,7 +93,7 @@ class _Question:
         self.is_answered = trio.Event()
 
 
-class _Acquaintance:
+class _PeerState:
     """A connected peer, and the content of its identify message."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Inbound:
         self.unfinished = Unfinished(settings.unfinished_bytes_max, settings.frame_s)
         self._settings = settings
         self._counts = counts
-        self._acquaintances: dict[Peer, _Acquaintance] = {}
+        self._peers: dict[Peer, _PeerState] = {}
         self._incompatible: BoundedDict[Peer, None] = BoundedDict(settings.peer_count_max)
         """Peers that speak other versions of the protocols."""
         self._questions: dict[int, _Question] = {}
@@ -175,16 +175,16 @@ class Inbound:
 
     async def identify(self, peer: Peer) -> None:
         """Ask a newly connected peer for its addresses and protocols."""
-        acquaintance = self._acquaintance(peer)
+        state = self._state_of(peer)
         try:
             with trio.move_on_after(self._settings.identify_s):
                 said = await self._connections.ask_identity(peer)
-                acquaintance.addresses = self._book.learn(peer, said.addresses)
+                state.addresses = self._book.learn(peer, said.addresses)
                 self._compare_versions(peer, said.protocols)
         except (*STREAM_ERRORS, UnreachableError, WireError):
             pass  # It may still speak the other protocols, and other peers may know its address.
         finally:
-            acquaintance.is_identified.set()
+            state.is_identified.set()
 
     def _compare_versions(self, peer: Peer, protocols: Sequence[str]) -> None:
         """Log once that a peer speaks only other versions of the protocols."""
@@ -198,24 +198,24 @@ class Inbound:
 
     def forget(self, peer: Peer) -> None:
         """Forget a peer that has disconnected."""
-        self._acquaintances.pop(peer, None)
+        self._peers.pop(peer, None)
 
-    def _acquaintance(self, peer: Peer) -> _Acquaintance:
-        return self._acquaintances.setdefault(peer, _Acquaintance())
+    def _state_of(self, peer: Peer) -> _PeerState:
+        return self._peers.setdefault(peer, _PeerState())
 
     # --- messages ---
 
     async def _take(self, codec: Codec, peer: Peer, stream: Stream) -> None:
-        acquaintance = self._acquaintance(peer)
-        if acquaintance.streams[codec.protocol] >= self._settings.stream_count_per_protocol_max:
+        state = self._state_of(peer)
+        if state.streams[codec.protocol] >= self._settings.stream_count_per_protocol_max:
             self._counts.refused_streams += 1
             raise StreamRefusedError("the peer has too many streams")
-        acquaintance.streams[codec.protocol] += 1
+        state.streams[codec.protocol] += 1
         try:
             # Without its addresses, the core could not tell other peers how to reach the sender.
             with trio.move_on_after(self._settings.identify_s):
-                await acquaintance.is_identified.wait()
-            await self._take_all(codec, peer, stream, acquaintance)
+                await state.is_identified.wait()
+            await self._take_all(codec, peer, stream, state)
         except TooLongError:
             self._counts.refused_large += 1
             self._remember_garbage(peer)
@@ -228,16 +228,14 @@ class Inbound:
             self._remember_garbage(peer)
             raise
         finally:
-            acquaintance.end(codec.protocol)
+            state.end(codec.protocol)
 
     def _remember_garbage(self, peer: Peer) -> None:
         self.garbage[peer] = self.garbage.pop(peer, 0) + 1
         if len(self.garbage) > self._settings.peer_count_max:
             del self.garbage[next(iter(self.garbage))]
 
-    async def _take_all(
-        self, codec: Codec, peer: Peer, stream: Stream, acquaintance: _Acquaintance
-    ) -> None:
+    async def _take_all(self, codec: Codec, peer: Peer, stream: Stream, state: _PeerState) -> None:
         frames = FrameReader(stream, codec.message_bytes_max, self.unfinished)
         is_gathered = codec.is_gathered
         try:
@@ -247,9 +245,9 @@ class Inbound:
                     frames.ready(_TOGETHER_MAX - 1, _LONG_BYTES) if is_short and is_gathered else ()
                 )
                 if few:
-                    await self._take_few(codec, peer, acquaintance, [frame, *few])
+                    await self._take_few(codec, peer, state, [frame, *few])
                 else:
-                    await self._take_frame(codec, peer, stream, acquaintance, frame)
+                    await self._take_frame(codec, peer, stream, state, frame)
         finally:
             frames.close()
 
@@ -258,7 +256,7 @@ class Inbound:
         codec: Codec,
         peer: Peer,
         stream: Stream,
-        acquaintance: _Acquaintance,
+        state: _PeerState,
         frame: bytes,
     ) -> None:
         self._counts.received += 1
@@ -274,20 +272,20 @@ class Inbound:
             else:
                 message, cost_s = _decode_next(pieces)
             if isinstance(message, WireError):
-                await self._keep_to_share(peer, acquaintance, cost_s + _GARBAGE_S, blocks=True)
+                await self._keep_to_share(peer, state, cost_s + _GARBAGE_S, blocks=True)
                 raise message
             if message is None:
                 return
             if size:
                 cost_s += _FRAME_S + size / BYTES_PER_S
-            await self._keep_to_share(peer, acquaintance, cost_s, blocks=not is_long)
+            await self._keep_to_share(peer, state, cost_s, blocks=not is_long)
             kinds = codec.kinds(message) or _EMPTY
             await self._keep_to_rate(peer, kinds, is_begun=not size)
-            await self._hand_over(codec, peer, stream, acquaintance, message, size)
+            await self._hand_over(codec, peer, stream, state, message, size)
             size = 0
 
     async def _take_few(
-        self, codec: Codec, peer: Peer, acquaintance: _Acquaintance, frames: Sequence[bytes]
+        self, codec: Codec, peer: Peer, state: _PeerState, frames: Sequence[bytes]
     ) -> None:
         """Have the core handle several short messages together, up to the first malformed one."""
         size = sum(map(len, frames))
@@ -296,18 +294,18 @@ class Inbound:
         self._usage.touch(peer, trio.current_time())
         messages, error, cost_s = _decode_all(codec, frames)
         cost_s += _FRAME_S + size / BYTES_PER_S
-        await self._keep_to_share(peer, acquaintance, cost_s, blocks=True)
+        await self._keep_to_share(peer, state, cost_s, blocks=True)
         if messages:
             kinds: Counter[str] = Counter()
             for message in messages:
                 kinds.update(codec.kinds(message) or _EMPTY)
                 self.hear_of(codec.contacts(message))
             await self._keep_to_rate(peer, kinds, is_begun=False)
-            events = [Received(peer, message, acquaintance.addresses) for message in messages]
+            events = [Received(peer, message, state.addresses) for message in messages]
             several = Several(peer, events)
             await self._inbox.put_when_there_is_room(peer, several, size, len(events))
         if error is not None:
-            await self._keep_to_share(peer, acquaintance, _GARBAGE_S, blocks=True)
+            await self._keep_to_share(peer, state, _GARBAGE_S, blocks=True)
             raise error
 
     async def _hand_over(
@@ -315,7 +313,7 @@ class Inbound:
         codec: Codec,
         peer: Peer,
         stream: Stream,
-        acquaintance: _Acquaintance,
+        state: _PeerState,
         message: object,
         size: int,
     ) -> None:
@@ -323,15 +321,15 @@ class Inbound:
         self.hear_of(codec.contacts(message))
         if codec.is_last:
             with trio.move_on_after(self._settings.linger_s):
-                await acquaintance.until_others_end()
+                await state.until_others_end()
         if codec.is_question(message):
-            await self._have_answered(peer, stream, message, acquaintance, size)
+            await self._have_answered(peer, stream, message, state, size)
         else:
-            event = Received(peer, message, acquaintance.addresses)
+            event = Received(peer, message, state.addresses)
             await self._inbox.put_when_there_is_room(peer, event, size)
 
     async def _keep_to_share(
-        self, peer: Peer, acquaintance: _Acquaintance, cost_s: float, *, blocks: bool
+        self, peer: Peer, state: _PeerState, cost_s: float, *, blocks: bool
     ) -> None:
         """Let other tasks run after some work, and for longer if the peer has used its share."""
         now_s = self._processor.now()
@@ -346,9 +344,9 @@ class Inbound:
             for _ in range(_ROUNDS_BETWEEN):
                 await trio.lowlevel.checkpoint()
         else:
-            acquaintance.since_pause_s += cost_s
-            if acquaintance.since_pause_s > _PAUSE_AFTER_S:
-                acquaintance.since_pause_s = 0.0
+            state.since_pause_s += cost_s
+            if state.since_pause_s > _PAUSE_AFTER_S:
+                state.since_pause_s = 0.0
                 await trio.lowlevel.checkpoint()
 
     async def _keep_to_rate(self, peer: Peer, kinds: Mapping[str, int], *, is_begun: bool) -> None:
@@ -374,13 +372,13 @@ class Inbound:
         peer: Peer,
         stream: Stream,
         message: object,
-        acquaintance: _Acquaintance,
+        state: _PeerState,
         size: int,
     ) -> None:
         number = next(self._numbers)
         self._questions[number] = question = _Question()
         try:
-            event = Asked(peer, message, number, acquaintance.addresses)
+            event = Asked(peer, message, number, state.addresses)
             await self._inbox.put_when_there_is_room(peer, event, size)
             with trio.move_on_after(self._settings.answer_s):
                 await question.is_answered.wait()
