@@ -15,7 +15,7 @@ ROUNDS = 5
 PER_ROUND = 200
 FLUSHES = 100
 CONTENT = bytes(200)
-"""As long as the signed content of a small event."""
+"""Content as long as the signed content of a small event."""
 
 
 def signature_us() -> tuple[float, float]:

@@ -110,7 +110,7 @@ class Client(NodeInterface):
         return Why.read(await self._ask("why", **fields))
 
     async def event_facts(self, id: str) -> EventFacts:
-        """What the node remembers of an event, for `why` on another node."""
+        """Report the facts that the node remembers of an event, for `why` on another node."""
         return EventFacts.read(await self._ask("event-facts", event=id))
 
     def _read(self, predicate: Predicate | str) -> Predicate:

@@ -67,7 +67,7 @@ class ClientTopics:
         await self._transport.ask("topic-pin", fields)
 
     async def stock(self, topic: Cid) -> Stock:
-        """What the node keeps of a topic."""
+        """Report which events of a topic the node keeps."""
         shown = await self._transport.ask("topic-show", {"topic": cid_text(topic)})
         return stock_in(shown["kept"])
 

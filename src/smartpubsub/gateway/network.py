@@ -44,7 +44,7 @@ class DistrustedDocument(msgspec.Struct):
 
     who: str
     convicted_by: str | None
-    """What it has signed, if it is convicted."""
+    """The contradicting statements that it has signed, if it is convicted."""
     blame: float
     """Its points of blame; they halve every hour."""
     reasons: dict[str, int]

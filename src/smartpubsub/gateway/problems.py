@@ -64,7 +64,7 @@ class Problem(msgspec.Struct, omit_defaults=True):
     id: str | None = None
     """The event that was published, or may have been."""
     state: str | None = None
-    """Its state, as in `GET /v1/events/{id}`."""
+    """The event's state, as in `GET /v1/events/{id}`."""
     reason: str | None = None
 
 

@@ -27,7 +27,7 @@ class Values:
     """The values that a setting may have."""
 
     allowed: str
-    """What is allowed, for error messages."""
+    """The allowed values, for error messages."""
     read: Callable[[object], Any]
     """Convert text or a TOML value; raises ValueError if it is not allowed."""
 

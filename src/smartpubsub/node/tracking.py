@@ -78,7 +78,7 @@ class Arrival(NamedTuple):
 
 @dataclass(slots=True)
 class EventFacts:
-    """What a node remembers of an event."""
+    """The facts that a node remembers of an event."""
 
     id: str
     predicate: Predicate | None = None
@@ -89,7 +89,7 @@ class EventFacts:
     held: tuple[str, ...] = ()
     """The attributes whose rendezvous have acknowledged it."""
     arrivals: Mapping[int, Arrival] = field(default_factory=dict)
-    """By the number of the subscription."""
+    """The deliveries by the number of the subscription."""
     dropped: frozenset[int] = frozenset()
     """The subscriptions that have dropped it."""
 

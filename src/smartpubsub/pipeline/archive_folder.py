@@ -346,7 +346,7 @@ def _said(events: DataFrame) -> DataFrame:
 
 
 def _said_in_no_topic(publications: DataFrame) -> DataFrame:
-    """The same for events of no topic, after all others."""
+    """Events of no topic with their sort key in a file, after all others."""
     topic, nothing = sf.lit(_LAST).alias("topic"), sf.array().cast("array<string>")
     level = sf.unix_micros("created")
     return publications.select(topic, sf.lit(2), level, nothing, sf.col("cid"), sf.col("block"))

@@ -128,7 +128,7 @@ class LittleRun:
 
     @cached_property
     def faults(self) -> dict[int, Faults]:
-        """By node."""
+        """The faults by node."""
         found: dict[int, Faults] = defaultdict(Faults)
         for row in self.rows("fault"):
             if row["kind"] in _FAULT_KINDS:

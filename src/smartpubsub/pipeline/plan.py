@@ -81,7 +81,7 @@ class Plan:
     paper: str | None
     """The paper whose figures are shown beside the results."""
     runs: Mapping[str, PlannedRun]
-    """By their ids."""
+    """The runs by their ids."""
 
 
 def read_plan(path: Path) -> Plan:

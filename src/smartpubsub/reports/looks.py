@@ -29,7 +29,7 @@ COLOURS: dict[tuple[str, str | None], tuple[str, str]] = {
     ("gossipsub", None): ("#4d7c0f", "#a8d65c"),
     ("floodsub", None): ("#8a8f98", "#a9afba"),
 }
-"""By protocol and variant: the colour on a light page and on a dark one."""
+"""The colours of a protocol and variant, on a light page and on a dark one."""
 MORE_COLOURS = (
     ("#1d5fbf", "#6ea8ff"),
     ("#0f766e", "#4fd1c5"),

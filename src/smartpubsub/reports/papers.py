@@ -45,7 +45,7 @@ class Paper:
     name: str
     nodes: int
     latency: Mapping[tuple[str, Label], Latency] = field(default_factory=dict)
-    """By scenario and label."""
+    """The latency by scenario and label."""
     duplicates: Mapping[tuple[str, Label], float] = field(default_factory=dict)
     """Duplicates at the application, as a share of deliveries."""
     usage: Mapping[tuple[str, Label], Usage] = field(default_factory=dict)

@@ -196,7 +196,7 @@ class Contained(NamedTuple):
     """The failures of a whole node's core since the last such note."""
 
     failures: dict[str, int]
-    """By reason."""
+    """The number of failures by reason."""
     restarts: int
     """How often the core was restarted from storage."""
 

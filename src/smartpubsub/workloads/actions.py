@@ -95,7 +95,7 @@ class Workload:
     names: tuple[str, ...]
     """The names of the nodes, in the order of their numbers."""
     phases: tuple[tuple[Action, ...], ...]
-    """Each in the order of time."""
+    """The actions of each phase, in the order of time."""
     pace_us: int = 0
     """The interval between events, where it was chosen to fit the network; otherwise 0."""
 

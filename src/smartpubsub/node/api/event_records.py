@@ -124,9 +124,9 @@ class EventRecords:
         self._stored_age_us_max = key_age_us_max
         self._recent: BoundedDict[str, EventRecord] = BoundedDict(RECENT_COUNT_MAX)
         self._stored: OrderedDict[str, EventRecord] = OrderedDict()
-        """By id, the oldest first."""
+        """The stored records by id, the oldest first."""
         self._by_key: dict[tuple[str, str, str], EventRecord] = {}
-        """By the kind and the name of the destination, and the key."""
+        """The records with a key, by the kind and the name of the destination, and the key."""
 
     def load(self, publisher: Peer, stored: Sequence[tuple[bytes, bytes]]) -> None:
         """Read the records of earlier runs."""

@@ -200,7 +200,7 @@ class NodeInterface(ABC):
 
     @abstractmethod
     async def event_facts(self, id: str) -> EventFacts:
-        """What the node remembers of an event, for `why` on another node."""
+        """Report the facts that the node remembers of an event, for `why` on another node."""
 
     # --- groups ---
 

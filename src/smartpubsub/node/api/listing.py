@@ -79,7 +79,7 @@ class EventInfo:
 
 @dataclass(frozen=True)
 class Gaps:
-    """What is missing of a topic's history; false if it is complete."""
+    """The missing parts of a topic's history; false if it is complete."""
 
     missing: tuple[str, ...] = ()
     """The content ids of events that no keeper has."""
@@ -200,7 +200,7 @@ class Distrusted(NamedTuple):
     who: str
     """A peer id, or an address prefix."""
     convicted_by: str | None
-    """What it has signed, if it is convicted; else None."""
+    """The contradicting statements that it has signed, if it is convicted; else None."""
     blame: float
     """Its points of blame; they halve every hour."""
     reasons: dict[str, int]

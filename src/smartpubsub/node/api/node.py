@@ -327,7 +327,7 @@ class Node(NodeInterface):
         )
 
     async def event_facts(self, id: str) -> EventFacts:
-        """What this node remembers of an event, for `why` on another node."""
+        """Report the facts that the node remembers of an event, for `why` on another node."""
         must_be_open(self._engine.is_running)
         event_id_from_text(id)
         return self._engine.tracking.facts(id)

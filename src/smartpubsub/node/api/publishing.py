@@ -79,7 +79,7 @@ class Publishing:
         config = engine.config
         self._records = EventRecords(config.key_count_max, config.key_age_s_max * SECOND)
         self.senders: dict[str, SendEvent] = {"": self._send_to_all}
-        """By the kind of the destination."""
+        """The function that sends an event, by the kind of its destination."""
         self.self_signing: dict[str, None] = {}
         """The kinds of destinations whose protocol signs events itself."""
         self.sharing: dict[str, None] = {"": None} if engine.spec.shares_signatures else {}

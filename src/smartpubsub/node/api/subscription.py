@@ -147,7 +147,7 @@ class TopicStream(EventStream):
     """A subscription to a topic."""
 
     gaps: Gaps
-    """What is missing of the history that it begins with."""
+    """The missing parts of the history that it begins with."""
 
     @abstractmethod
     async def next(self, timeout_s: float | None = None) -> Entry | None:

@@ -60,11 +60,11 @@ class KeptLimits:
     """Retention; a queue drops its oldest events first."""
 
     event_count_max: int
-    """Of one queue."""
+    """The events of one queue."""
     byte_count_max: int
-    """Of one queue."""
+    """The bytes of one queue."""
     all_bytes_max: int
-    """Of all queues of the node."""
+    """The bytes of all queues of the node."""
     age_us_max: int | None = None
 
 
@@ -111,7 +111,7 @@ class KeptQueue:
     _reported: int = 0
     """Dropped events of the gap that only an unacknowledged event has reported."""
     _entries: dict[int, Waiting] = field(default_factory=dict)
-    """By sequence number; the numbers have no gaps."""
+    """The waiting events by sequence number; the numbers have no gaps."""
     _sequences: dict[str, int] = field(default_factory=dict)
     _aside: list[Waiting] = field(default_factory=list)
     """The events that waited when the reader requested history; they follow it."""
@@ -127,7 +127,7 @@ class KeptQueue:
     """Whether the events that come are history, which may have been delivered before."""
     byte_count: int = 0
     epoch: bytes = b""
-    """Of a journal."""
+    """The epoch of a journal; empty for other queues."""
 
     def __len__(self) -> int:
         return len(self._entries)

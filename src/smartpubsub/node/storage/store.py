@@ -27,7 +27,7 @@ class StorageLimits:
 
     stored_bytes_max: int = 1 << 30
     entry_bytes_max: int = 16 << 20
-    """Of one key and its value."""
+    """The size of one key and its value."""
 
 
 class StorageLimitError(StorageError):

@@ -72,7 +72,7 @@ class HostSettings:
     turn_s_max: float = 0.01
     """Processor time of the events in one transaction, except for the last of them."""
     lone_turn_s_max: float = 0.04
-    """The same while neither another peer nor the node itself has waiting events."""
+    """The same limit while neither another peer nor the node itself has waiting events."""
     peer_share_max: float = 0.5
     """The share of the processor for one peer while others wait."""
     strangers_share_max: float = 0.25

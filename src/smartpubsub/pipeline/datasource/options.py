@@ -95,7 +95,7 @@ class NodeOptions:
 
 @dataclass(frozen=True)
 class SourceOptions(NodeOptions):
-    """What to read, and how."""
+    """The topics or the predicate to read, and how."""
 
     topics: tuple[str, ...] = ()
     predicate: str | None = None

@@ -131,7 +131,7 @@ def violations_of(world: RandomWorld) -> list[Violation] | None:
 
 
 def findings_of(world: RandomWorld, *, check_stride: int = 1) -> Findings | None:
-    """What the checkers find in a world; None if the user interrupted."""
+    """The findings of the checkers in a world; None if the user interrupted."""
     findings = Findings()
     digests = []
     options = replace(

@@ -104,7 +104,7 @@ class Journal:
     """All records of a run, in the order of time."""
 
     subscriptions: dict[tuple[int, int], SubscriptionRecord] = field(default_factory=dict)
-    """By node and number."""
+    """The subscriptions by node and number."""
     events: dict[EventId, EventRecord] = field(default_factory=dict)
     deliveries: list[DeliveryRecord] = field(default_factory=list)
     downs: dict[int, list[Span]] = field(default_factory=dict)

@@ -52,7 +52,7 @@ class _EqualFilters:
 
     rest: tuple[_Wish, ...]
     records: list[tuple[int, SubscriptionRecord]] = field(default_factory=list)
-    """Each with its number in the order of addition."""
+    """The subscriptions, each with its number in the order of addition."""
 
 
 class Oracle:

@@ -36,7 +36,7 @@ ATTACKS: tuple[Adversary | None, ...] = (
     Adversary("flood", 0.05),
     Adversary("broad", 0.05),
 )
-"""None for a run in which all nodes are honest."""
+"""The attacks; None for a run in which all nodes are honest."""
 WITHIN_S = (10, 30, 60)
 RESILIENCE_COUNTS = {"scoutsubs": 3, "fastdelivery": 2, "pulsarcast": 2}
 """How many resiliences a protocol distinguishes; other protocols have one."""
@@ -56,10 +56,10 @@ class Withstood:
     share_within_60_s: float
     share: float
     acknowledged: float
-    """Of the events."""
+    """The acknowledged share of the events."""
     latency_ms_p50: float | None
     latency_ms_p99: float | None
-    """Of the expected deliveries; None if so many never came."""
+    """The latency of the expected deliveries; None if so many never came."""
     messages: int
     bytes: int
     forged: int

@@ -17,7 +17,7 @@ from smartpubsub.workloads.options import payload_of
 VARIANTS = ("base-reliable", "redirect-reliable")
 TOPICS = 50
 SUBSCRIBERS_MAX = 2
-"""Of one topic."""
+"""The subscribers of one topic."""
 EVENTS_PER_TOPIC = 4
 PACE_US = 50_000
 

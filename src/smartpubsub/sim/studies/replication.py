@@ -33,9 +33,9 @@ class Stage:
     table_bytes_mean: float
     table_bytes_max: float
     missing: int
-    """In all stages of the run."""
+    """Missing deliveries in all stages of the run."""
     violations: int
-    """In all stages of the run."""
+    """Violations in all stages of the run."""
 
 
 @dataclass(frozen=True)

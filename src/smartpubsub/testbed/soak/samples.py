@@ -56,7 +56,7 @@ class Growth:
     """The growth of a node's resource use, once its process is warm."""
 
     per_hour: dict[str, float | None]
-    """By measure; None if no process of the node ran for long enough."""
+    """The growth by measure; None if no process of the node ran for long enough."""
     over_s: float = 0.0
     """The time of the samples that the slopes are computed from."""
 
