@@ -339,8 +339,22 @@ class Dissemination:
         """Send an event again to the children that have not confirmed it."""
         flight.retransmitted_us = self._outbox.now
         for peer in list(flight.targets):
-            if peer in flight.targets:  # A node that stands in may confirm to itself meanwhile.
+            if peer not in flight.targets:
+                continue  # A node that stands in may confirm to itself meanwhile.
+            if self._is_under_way(flight, peer):
+                self._detector.probe(peer)  # It may be down.
+            else:
                 self.retransmit_to(flight, peer)
+
+    def _is_under_way(self, flight: Flight, peer: Peer) -> bool:
+        """Whether an event may still be on its way to a child whose link is full.
+
+        A copy of it would only wait behind it, and delay all that follows.
+        """
+        if not self._detector.is_slow(peer) or self._detector.is_down(peer):
+            return False
+        sent_us = max(flight.sent_us, flight.targets[peer].sent_us)
+        return self._outbox.now - sent_us < self._times.timeout_us_for(peer)
 
     def retransmit_to(self, flight: Flight, peer: Peer) -> None:
         """Send an event to a child again, and after some tries also to one of its replicas."""
@@ -361,6 +375,7 @@ class Dissemination:
             else:
                 self._outbox.queue(backup, part._replace(on_behalf=peer))
         target.tries += 1
+        target.sent_us = self._outbox.now
 
     def _is_lost_on(self, peer: Peer, flight: Flight, target: FlightTarget) -> bool:
         """Whether a child seems not to get events; one that is heard from may just be slow."""

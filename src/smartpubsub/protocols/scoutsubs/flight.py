@@ -48,6 +48,8 @@ class FlightTarget:
 
     backups: tuple[Contact, ...]
     tries: int = 0
+    sent_us: int = 0
+    """When the event was last retransmitted to it; 0 if it was not."""
 
 
 @dataclass(slots=True)
