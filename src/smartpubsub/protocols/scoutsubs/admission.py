@@ -323,6 +323,7 @@ class Admission:
     def check(self) -> None:
         """Assert the invariants of the events that wait and of those that are remembered."""
         self._early.check()
+        self._admitted.check()
         assert len(self._early) <= self._settings.record_count_max
         for key in self._early:
             part = self._early.get(key)

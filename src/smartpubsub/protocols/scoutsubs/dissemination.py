@@ -548,6 +548,7 @@ class Dissemination:
         The duplicate window outlives every retransmission: a rendezvous retransmits for 2t.
         """
         assert self._settings.seen_us > 2 * self._settings.renew_us
+        self._delivered.check()
         for key, flights in self._flights.items():
             assert flights
             for on_behalf, flight in flights.items():
