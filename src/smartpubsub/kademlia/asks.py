@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
-from smartpubsub.kademlia.settings import Settings
+from smartpubsub.kademlia.settings import MINUTE, Settings
 from smartpubsub.seam import Ask, CancelTimer, Effect, Peer, SetTimer
 
 
@@ -32,7 +32,8 @@ class OpenAsk:
 
 
 LATE_COUNT_MAX = 1_000
-"""How many failed requests are remembered, in case a late answer arrives."""
+LATE_US = 10 * MINUTE
+"""How many failed requests are remembered, and for how long, in case a late answer arrives."""
 
 
 class Asks:
@@ -174,8 +175,12 @@ class Asks:
         ask.has_failed = True
         self._close(number, ask)
         self._late[number] = ask
-        if len(self._late) > LATE_COUNT_MAX:
-            del self._late[next(iter(self._late))]
+        while True:
+            oldest = next(iter(self._late))
+            is_old = self._late[oldest].asked_at < ask.asked_at - LATE_US
+            if not is_old and len(self._late) <= LATE_COUNT_MAX:
+                break
+            del self._late[oldest]
 
     def _close(self, number: int, ask: OpenAsk) -> None:
         del self._open[number]

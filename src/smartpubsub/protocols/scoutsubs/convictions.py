@@ -25,6 +25,7 @@ from smartpubsub.protocols.scoutsubs.attestation import (
     kept_bytes,
     question_hash,
 )
+from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_US
 from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
 from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
 from smartpubsub.protocols.scoutsubs.messages import Accuse, Convict, KeptAt, SignedAnswer
@@ -33,6 +34,8 @@ from smartpubsub.seam import Peer
 
 OWN_COUNT_MAX = 1_000
 SIGNED_COUNT_MAX = 20_000
+REMEMBERED_US = 2 * KEPT_US
+"""Keepers answer for as long as they keep an event, and accusations follow soon."""
 CONVICTED_COUNT_MAX = 1_000
 
 
@@ -64,6 +67,14 @@ class Convictions:
         """Keep the signature of a keeper for an own event."""
         if part.id in self._events:
             self._signed[peer, part.id, part.attribute] = part
+
+    def tick(self) -> None:
+        """Forget events that no subscriber audits any more, and what was signed for them."""
+        oldest_us = self._outbox.now - REMEMBERED_US
+        while self._events and next(iter(self._events.values())).created_us < oldest_us:
+            self._events.popitem(last=False)
+        while self._signed and next(iter(self._signed))[1] not in self._events:
+            self._signed.popitem(last=False)
 
     def accuse(self, id: EventId, answer: SignedAnswer) -> None:
         """Tell a publisher that a keeper has left its event out of an answer."""

@@ -363,17 +363,19 @@ class FilterTable:
         if not added and not removed and is_same:
             return False
         self.direct, self.backups, self.claim = direct, backups, claim
-        self.version += 1
-        self._changes.append(FilterChange(self.version, added, removed))
-        del self._changes[:-CHANGES_KEPT]
+        self._begin_version(added, removed)
         return True
 
     def begin_anew(self) -> None:
         """Begin a version without a change: a new parent may know an earlier withdrawal."""
         if self.has_been_shown:
-            self.version += 1
-            self._changes.append(FilterChange(self.version, [], []))
+            self._begin_version([], [])
         self.first_version = self.version
+
+    def _begin_version(self, added: list[Predicate], removed: list[Predicate]) -> None:
+        self.version += 1
+        self._changes.append(FilterChange(self.version, added, removed))
+        del self._changes[:-CHANGES_KEPT]
 
     def _only_child(self) -> Contact | None:
         """The only child with filters (or its shortcut), if the node itself has none."""

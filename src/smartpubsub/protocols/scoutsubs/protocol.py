@@ -730,6 +730,7 @@ class ScoutSubs:
         self._recent.tick()
         self._history.tick()
         self._audits_kept.tick()
+        self._convictions.tick()
         self._anti_entropy.tick()
         self._watch_peers()
 
