@@ -14,8 +14,8 @@ from smartpubsub.protocols.seen import CountedTime
 from smartpubsub.seam import Peer
 
 DIGEST_BYTES = 7
-BLOCK_BITS = 10
-"""A block of the window is for 1,024 consecutive numbers of a publisher."""
+BLOCK_BITS = 8
+"""A block of the window is for 256 consecutive numbers of a publisher."""
 _NUMBER_MASK = (1 << BLOCK_BITS) - 1
 
 EventKey: TypeAlias = tuple[EventId, str]
@@ -39,7 +39,7 @@ class DuplicateWindow:
     """The recent events, and the number up to which each publisher's events are forgotten.
 
     A publisher numbers its events in order, so those of a tree have numbers that are close to each
-    other. A block of the window has a bit for each. An event takes a few bytes in this way; an
+    other. A block of the window has a bit for each. An event takes some 14 bytes in this way; an
     entry of a dictionary would take 400, and a node remembers events for 45 minutes.
 
     A block lapses as a whole, when no event was added to it for the time of the window
