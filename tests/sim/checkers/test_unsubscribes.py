@@ -39,12 +39,16 @@ def test_violations_say_what_is_wrong() -> None:
     assert "was told too late" in words[2]
 
 
-def mute_unsubscribe(*, crashes: bool = False, is_cut_off: bool = False, us: int) -> Facts:
+def mute_unsubscribe(
+    *, crashes: bool = False, is_cut_off: bool = False, paused: int | None = None, us: int
+) -> Facts:
     world = SmallWorld(Mute)
     number = world.subscribe(1, "surf")
     world.unsubscribe(1, number)
     if is_cut_off:
         world.split(1, us=MINUTE)
+    if paused is not None:
+        world.pause(paused, us=MINUTE)
     if crashes:
         world.run(SECOND)
         world.crash(1)
@@ -61,6 +65,12 @@ def test_an_acknowledgement_is_due_when_the_bound_has_passed_and_the_node_was_up
 def test_a_split_puts_the_acknowledgement_off() -> None:
     assert check_unsubscribes(mute_unsubscribe(us=2 * MINUTE, is_cut_off=True)).violations == []
     assert len(check_unsubscribes(mute_unsubscribe(us=3 * MINUTE, is_cut_off=True)).violations) == 1
+
+
+def test_a_pause_of_the_node_itself_puts_the_acknowledgement_off() -> None:
+    assert check_unsubscribes(mute_unsubscribe(us=2 * MINUTE, paused=1)).violations == []
+    assert len(check_unsubscribes(mute_unsubscribe(us=3 * MINUTE, paused=1)).violations) == 1
+    assert len(check_unsubscribes(mute_unsubscribe(us=2 * MINUTE, paused=2)).violations) == 1
 
 
 def a_node_leaves(protocol: Protocol) -> Facts:

@@ -24,9 +24,15 @@ from smartpubsub.protocols.pubsub import (
     Unsubscribed,
 )
 from smartpubsub.sim.judging.checkers import Facts, check_all
-from smartpubsub.sim.judging.journal import EventRecord, Journal, Split, SubscriptionRecord
+from smartpubsub.sim.judging.journal import (
+    Disturbance,
+    EventRecord,
+    Journal,
+    Split,
+    SubscriptionRecord,
+)
 from smartpubsub.sim.judging.oracle import Oracle
-from smartpubsub.sim.kernel.faults import Partition
+from smartpubsub.sim.kernel.faults import Partition, Pause
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.population import Population
 from smartpubsub.sim.kernel.signing import StandInSigning
@@ -95,6 +101,11 @@ class SmallWorld:
         start, end = self.world.now, self.world.now + us
         Partition(group=group, at_us=start, until_us=end).plan(self.world)
         self.journal.splits.append(Split(frozenset(group), start, end))
+
+    def pause(self, node: int, us: int) -> None:
+        start, end = self.world.now, self.world.now + us
+        Pause(node=node, at_us=start, until_us=end).plan(self.world)
+        self.journal.disturbances.append(Disturbance("pause", (node,), start, end))
 
     def run(self, us: int) -> None:
         self.world.run(self.world.now + us)

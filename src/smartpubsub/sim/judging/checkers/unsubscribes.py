@@ -60,7 +60,7 @@ def _judge_acknowledgement(
     facts: Facts, record: SubscriptionRecord, called_us: int, judgement: Judgement
 ) -> None:
     acknowledged_us = record.unsubscribe_acknowledged_us
-    deadline_us = _deadline_us(facts, called_us)
+    deadline_us = _deadline_us(facts, record.node, called_us)
     if acknowledged_us is not None and acknowledged_us <= deadline_us:
         judgement.judged += 1
     elif _crashed_between(facts, record.node, called_us, deadline_us):
@@ -86,12 +86,21 @@ def _deliveries_after(facts: Facts) -> list[Violation]:
     return found
 
 
-def _deadline_us(facts: Facts, called_us: int) -> int:
-    """The deadline of an unsubscribe: later if a split is in the way."""
+def _deadline_us(facts: Facts, node: int, called_us: int) -> int:
+    """The deadline by which a node knows that its unsubscribe has taken effect.
+
+    It is later if there is a split, or a pause of the node, which pauses its application too.
+    """
     deadline_us = called_us + facts.unsubscribe_us_max
-    for split in sorted(facts.journal.splits, key=lambda split: split.start_us):
-        if split.start_us <= deadline_us and called_us < split.end_us:
-            deadline_us = max(deadline_us, split.end_us + facts.unsubscribe_us_max)
+    hindrances = [(split.start_us, split.end_us) for split in facts.journal.splits]
+    hindrances += [
+        (disturbance.start_us, disturbance.end_us)
+        for disturbance in facts.journal.disturbances
+        if disturbance.kind == "pause" and node in disturbance.nodes
+    ]
+    for start_us, end_us in sorted(hindrances):
+        if start_us <= deadline_us and called_us < end_us:
+            deadline_us = max(deadline_us, end_us + facts.unsubscribe_us_max)
     return deadline_us
 
 
