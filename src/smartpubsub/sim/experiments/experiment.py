@@ -100,6 +100,8 @@ class Experiment:
         self._postponed: dict[int, int] = {}
         """Actions of paused nodes, and when they were planned."""
         self._watch_at = 0
+        self._watched: dict[int, int] = {}
+        """How many turns each node had taken when its limits were checked."""
         self.world = World(
             options.network,
             options.seed,
@@ -182,9 +184,12 @@ class Experiment:
         return [host for host in self.world.hosts if host.number not in self.crowd]
 
     def _watch_bounds(self) -> None:
-        """Record the limits that nodes exceed at this moment."""
+        """Record the limits that nodes exceed at this moment, of nodes that have done anything."""
         for host in self._honest_hosts():
-            bounds = self.core(host.number).pubsub.tally().bounds if host.is_up else ()
+            if not host.is_up or self._watched.get(host.number) == host.turn_count:
+                continue
+            self._watched[host.number] = host.turn_count
+            bounds = self.core(host.number).pubsub.tally().bounds
             beyond = tuple(bound for bound in bounds if bound.held > bound.held_max)
             if beyond:
                 found = Inspection(bounds=beyond)

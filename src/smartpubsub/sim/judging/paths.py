@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from smartpubsub.kademlia.messages import Message
 from smartpubsub.protocols.publication import EventId
@@ -26,10 +26,14 @@ class Paths:
                 self.handlers.setdefault(publisher, {}).update(dict.fromkeys(nodes))
 
 
-def publishers_in(value: object) -> Iterator[Peer]:
+def publishers_in(message: object) -> dict[Peer, None]:
     """The publishers of all events that a message carries or names."""
-    if isinstance(value, EventId):
-        yield value.publisher
-    elif isinstance(value, tuple):
-        for field in value:
-            yield from publishers_in(field)
+    found: dict[Peer, None] = {}
+    pending = [message]
+    while pending:
+        value = pending.pop()
+        if type(value) is EventId:
+            found[value.publisher] = None
+        elif isinstance(value, tuple):
+            pending += value
+    return found

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import TypeAlias
 
 from smartpubsub.sim.kernel.streams import stream
@@ -62,7 +61,9 @@ class Network:
     def __init__(self, options: NetworkOptions, seed: int) -> None:
         self.options = options
         self.rules: list[Rule] = []
-        self._rng: Random = stream(seed, "network")
+        rng = stream(seed, "network")
+        self._random, self._random_bits = rng.random, rng.getrandbits
+        self._jitter_bits = (options.jitter_us + 1).bit_length()
         self._free_at: list[int] = []
         self._rates: list[int] = []
         self._regions: list[int] = []
@@ -116,13 +117,20 @@ class Network:
         at += self.latency_us(sender, receiver) - self._latency_us
         if self._is_plain and not extra and not self._last_arrival:
             return (at,)  # It cannot overtake another message.
-        if options.loss and self._rng.random() < options.loss:
+        if options.loss and self._random() < options.loss:
             return ()
-        copies = 2 if options.duplication and self._rng.random() < options.duplication else 1
-        return tuple(
-            self._in_order(sender, receiver, at + self._rng.randint(0, options.jitter_us))
-            for _ in range(copies)
-        )
+        is_repeated = options.duplication and self._random() < options.duplication
+        first = self._in_order(sender, receiver, at + self._jitter_us())
+        if not is_repeated:
+            return (first,)
+        return first, self._in_order(sender, receiver, at + self._jitter_us())
+
+    def _jitter_us(self) -> int:
+        """Draw the jitter of a message as `randint` does, in a third of its time."""
+        jitter_us_max, bits = self.options.jitter_us, self._jitter_bits
+        while (drawn := self._random_bits(bits)) > jitter_us_max:
+            pass
+        return drawn
 
     def _verdict(self, now: int, sender: int, receiver: int) -> int:
         for rule in self.rules:

@@ -78,6 +78,8 @@ class Host:
     paused_until: int = 0
     skew_us: int = 0
     drift_ppm: int = 0
+    turn_count: int = 0
+    """How many events and calls its core has handled."""
     sent_count: int = 0
     received_count: int = 0
     sent_bytes: int = 0
@@ -288,6 +290,7 @@ class World:
             self._tell(host, event)
 
     def _tell(self, host: Host, event: Event) -> None:
+        host.turn_count += 1
         try:
             effects = host.core.handle(event, host.clock(self.now))
         except Exception:
@@ -337,6 +340,7 @@ class World:
 
     def carry_out(self, host: Host, effects: Sequence[Effect]) -> None:
         """Carry out the effects that a core has returned for a call."""
+        host.turn_count += 1
         if self.on_handled is not None:
             self.on_handled(host, None, effects)
         self._perform(host, effects)
