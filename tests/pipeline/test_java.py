@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from smartpubsub.pipeline.java import CHOSEN, LAUNCHER, NoJavaError, find_java, use_java
+
+
+STREAM = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -79,13 +84,35 @@ def test_a_process_that_was_started_by_us_finds_the_same_java(tmp_path: Path) ->
     assert found == (java, 17, CHOSEN)
 
 
-def test_every_daemon_of_python_processes_is_ours() -> None:
+@pytest.mark.parametrize(
+    ("given", "started"),
+    [
+        (["pyspark.daemon", "pyspark.worker", "a b"], "worker_daemon pyspark.worker a b"),
+        ([STREAM], f"stream_process {STREAM}"),
+    ],
+)
+def test_python_processes_are_started_by_our_modules(given: list[str], started: str) -> None:
     output = subprocess.run(
-        [LAUNCHER / "bin" / "python", "-m", "pyspark.daemon", "pyspark.worker", "a b"],
+        [LAUNCHER / "bin" / "python", "-m", *given],
         env={**os.environ, "PYTHON_FOR_SMARTPUBSUB": "echo"},
         capture_output=True,
         text=True,
         check=True,
     ).stdout
 
-    assert output == "-m smartpubsub.pipeline.worker_daemon pyspark.worker a b\n"
+    assert output == f"-m smartpubsub.pipeline.{started}\n"
+
+
+def test_the_process_of_a_stream_has_the_package_of_spark() -> None:
+    zipped = Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip"
+    failed = subprocess.run(
+        [sys.executable, "-m", "smartpubsub.pipeline.stream_process", STREAM],
+        env={**os.environ, "PYTHONPATH": str(zipped)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    # Without Spark, it cannot connect to it.
+    assert str(zipped.parents[2] / "sql" / "streaming") in failed.stderr
+    assert zipped.name not in failed.stderr

@@ -30,6 +30,8 @@ FILE_PARTS = 8
 written table is a file, which costs as much as some thousand rows."""
 CONF_FOLDER = Path(__file__).parent / "conf"
 
+LAUNCHED_VARIABLE = "PYTHON_FOR_SMARTPUBSUB"
+"""Names the Python that the launcher starts."""
 REACHED_S_MAX = 10.0
 IN_SESSION = (
     "spark.sql.files.minPartitionNum",
@@ -172,6 +174,8 @@ def settings_for(options: SessionOptions) -> dict[str, str]:
     return {
         # Workers map the index that the driver saves.
         **({} if key is None else {f"spark.executorEnv.{SECRET_VARIABLE}": key.hex()}),
+        # Executors of a cluster on this machine start our launcher.
+        f"spark.executorEnv.{LAUNCHED_VARIABLE}": sys.executable,
         # The driver builds indexes and, on one machine, runs the tasks too.
         "spark.driver.memory": f"{options.memory_mb or default_memory_mb()}m",
         # Subscriptions are collected to build an index; memory is the limit, not a setting.
@@ -230,10 +234,11 @@ def _set_environment(master: str) -> None:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         # Otherwise workers use the first python3 on the path.
         os.environ["PYSPARK_PYTHON"] = sys.executable
+        # Spark plans reads of data sources with the driver's Python; these processes end silently,
+        # too. Tasks that read or write a data source use the same file.
+        os.environ[LAUNCHED_VARIABLE] = sys.executable
+        os.environ["PYSPARK_DRIVER_PYTHON"] = str(LAUNCHER / "bin" / "python")
     else:
-        # On other machines, the administrator chooses the Python.
+        # On other machines, the administrator chooses the Python, and may not have our launcher.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Spark plans reads of data sources with the driver's Python; these processes end silently, too.
-    os.environ["PYTHON_FOR_SMARTPUBSUB"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = str(LAUNCHER / "bin" / "python")
     os.environ.setdefault("SPARK_CONF_DIR", str(CONF_FOLDER))

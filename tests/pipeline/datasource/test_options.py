@@ -32,6 +32,7 @@ SOURCE_MISTAKES: list[tuple[dict[str, str], str]] = [
     ({"node": "a", "where": "a", "predicate": "b"}, "option 'where': says the same"),
     ({"node": "a", "topic": "n", "startingOffsets": "soon"}, "option 'startingOffsets': 'soon'"),
     ({"node": "a", "topic": "n", "startingOffsets": "{"}, "option 'startingOffsets': '{' is not"),
+    ({"node": "a", "topic": "n", "startingOffsets": "2999-01-31"}, "'2999-01-31' is in the future"),
     ({"node": "a", "topic": "n", "endingOffsets": "earliest"}, "option 'endingOffsets': a read"),
     ({"node": "a", "topic": "n", "minPartitions": "0"}, "option 'minPartitions': '0' is no"),
     ({"node": "a", "topic": "n", "failOnDataLoss": "no"}, "option 'failOnDataLoss': 'no' is"),
@@ -66,6 +67,12 @@ def test_options_are_read() -> None:
 def test_a_type_that_no_event_has_is_named() -> None:
     with pytest.raises(PipelineError, match="the column 'wait' has the type interval"):
         RowSchema(StructType().add("wait", CalendarIntervalType()))
+
+
+def test_a_column_that_is_declared_twice_is_named() -> None:
+    twice = StructType().add("temp", DoubleType()).add("temp", StringType())
+    with pytest.raises(PipelineError, match="there are two columns 'temp'"):
+        RowSchema(twice)
 
 
 def test_a_node_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import EqualTo, GreaterThan, IsNotNull, LessThanOrEqual, Not
-from pyspark.sql.types import DoubleType, IntegerType, StringType, StructType
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import DoubleType, FloatType, IntegerType, StringType, StructType
 
 from smartpubsub.pipeline import stream
-from smartpubsub.pipeline.datasource.options import source_options
+from smartpubsub.pipeline.datasource.journals import Journal
+from smartpubsub.pipeline.datasource.options import Position, SourceOptions, source_options
 from smartpubsub.pipeline.datasource.past import PastReader
+from smartpubsub.pipeline.datasource.topics import TopicStreamReader
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.schemas import EVENT_ROWS
 from tests.pipeline.datasource.nodes import batch_of, node_in, run_to_end, stream_of
 
 TEMPERATURES = "event_id string, temp double, city string, topics array<string>, cid string"
@@ -45,13 +50,14 @@ def test_past_events_are_a_table(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_node_leaves_out_what_filters_exclude() -> None:
     options = source_options({"node": "a", "where": "portugal and temp"}, is_stream=False)
     schema = StructType().add("temp", DoubleType()).add("wind", IntegerType())
-    schema = schema.add("city", StringType()).add("event_id", StringType())
+    schema = schema.add("city", StringType()).add("event_id", StringType()).add("felt", FloatType())
     reader = PastReader(options, schema)
     kept = [
         EqualTo(("city",), "lisbon"),
         IsNotNull(("temp",)),
         EqualTo(("event_id",), "a"),
         Not(EqualTo(("temp",), 20.0)),
+        EqualTo(("felt",), 0.10000000149011612),  # What 0.1 is as a float; events have 0.1.
     ]
     taken = [GreaterThan(("temp",), 25.0), LessThanOrEqual(("temp",), 28.0), EqualTo(("wind",), 1)]
 
@@ -114,6 +120,31 @@ def test_a_journal_survives_the_query_and_the_node(spark: SparkSession, tmp_path
         prices = [row.predicate for row in spark.read.parquet(str(out)).collect()]
         assert prices.count("surf/price=17") == 1
         assert len(prices) == 7
+
+
+def test_offsets_of_another_query_are_refused(tmp_path: Path) -> None:
+    def options(**given: str) -> SourceOptions:
+        return source_options({"node": str(tmp_path / "node"), **given}, is_stream=True)
+
+    with node_in(tmp_path / "node"), ExitStack() as stack:
+        first, same, other = (
+            stack.enter_context(closing(Journal(options(predicate=text))))
+            for text in ("surf/price", "price/surf", "ski")
+        )
+        offset = first.begin(Position("latest"))
+        assert same.end(offset) == offset
+        with pytest.raises(PipelineError, match="that reads surf/price, not ski; set another"):
+            other.end(offset)
+        of_topics = {"bafyrei": {"bafyrei": 3}}
+        with pytest.raises(PipelineError, match="that reads topics, not a predicate"):
+            other.end(of_topics)
+        with pytest.raises(PipelineError, match="that reads topics, not a predicate"):
+            other.parts(of_topics, offset)
+        topics = TopicStreamReader(options(topic="news"), EVENT_ROWS.schema)
+        with pytest.raises(PipelineError, match="that reads a predicate, not topics"):
+            topics.latestOffset(offset, ReadAllAvailable())
+        with pytest.raises(PipelineError, match="that reads a predicate, not topics"):
+            topics.partitions(offset, of_topics)
 
 
 def test_a_gap_in_a_journal_is_named(spark: SparkSession, tmp_path: Path) -> None:

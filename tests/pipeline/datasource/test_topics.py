@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 import smartpubsub
 from smartpubsub import BlockingClient
+from smartpubsub.pipeline.datasource.options import OptionError, Position, source_options
+from smartpubsub.pipeline.datasource.topics import Topics
 from smartpubsub.pipeline.errors import PipelineError, told_plainly
 from tests.client.running import running_node
 from tests.pipeline.datasource.nodes import (
@@ -58,6 +60,22 @@ def test_a_topic_is_a_table(spark: SparkSession, folder: Path, client: BlockingC
     wrong = batch_of(spark, folder, topic="news", endingOffsets='{"x": {}}')
     with pytest.raises(PipelineError, match="option 'endingOffsets': heads of 'x'"), told_plainly():
         wrong.collect()
+
+
+def test_heads_are_heights_by_content_id(folder: Path, client: BlockingClient) -> None:
+    topic = client.create_topic("news").id
+    [cid] = published(client, topic, [1])
+    read = Topics(
+        source_options({"node": str(folder), "topic": topic}, is_stream=False), pins=False
+    )
+    try:
+        [room] = read.at(Position("latest"))
+        assert read.at(Position(offsets={room: {cid: 2}})) == {room: {cid: 2}}
+        for heads in ({"bafyreixxx": 2}, {cid: -1}, {cid: 10**30}, {cid: True}, [cid]):
+            with pytest.raises(OptionError, match="option 'startingOffsets': heads of"):
+                read.at(Position(offsets={room: heads}))
+    finally:
+        read.close()
 
 
 def test_a_topic_is_read_through_a_gateway(spark: SparkSession, tmp_path: Path) -> None:

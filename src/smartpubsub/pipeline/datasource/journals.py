@@ -24,12 +24,14 @@ from smartpubsub.pipeline.datasource.options import (
     UNSETTLED,
     Losses,
     OptionError,
+    OtherQueryError,
     Position,
     SourceOptions,
     since_text,
 )
 from smartpubsub.pipeline.datasource.partitions import parts
 from smartpubsub.pipeline.datasource.rows import RowSchema
+from smartpubsub.predicates import Predicate
 
 Offset: TypeAlias = dict[str, Any]
 """The number of the journal's subscription, its epoch, and the next sequence number."""
@@ -55,6 +57,8 @@ class Journal:
         self._options = options
         self._losses = Losses(options.fails_on_data_loss)
         self._link = NodeLink(options)
+        self._known: set[int] = set()
+        """The journals that have the predicate of the query."""
 
     def begin(self, position: Position) -> Offset:
         """Make a journal that begins at a position, or use the one in the given offsets."""
@@ -75,6 +79,7 @@ class Journal:
 
     def end(self, start: Offset) -> Offset:
         """The offset of all events now."""
+        _check_kind(start)
         try:
             state = self._state(start)
         except NoSubscriptionError as error:
@@ -84,6 +89,7 @@ class Journal:
 
     def parts(self, start: Offset, end: Offset) -> list[JournalPart]:
         """Divide the range between two offsets."""
+        _check_kind(start)
         is_same = start["epoch"] == end["epoch"]
         begin = start["next"] if is_same else 0
         if begin >= end["next"]:
@@ -114,7 +120,18 @@ class Journal:
 
     def _state(self, offset: Offset) -> dict[str, Any]:
         state: dict[str, Any] = self._link.ask("journal-state", **_name(offset))
+        if state["subscription"] not in self._known:
+            self._check_predicate(state["subscription"])
         return state
+
+    def _check_predicate(self, number: int) -> None:
+        assert self._options.predicate is not None
+        for each in self._link.ask("subscriptions"):
+            text = each["predicate"]
+            is_wanted = _parsed(text) == _parsed(self._options.predicate)
+            if each["subscription"] == number and not is_wanted:
+                raise OtherQueryError(f"{text}, not {self._options.predicate}")
+        self._known.add(number)
 
 
 class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -212,6 +229,15 @@ def _offset(state: dict[str, Any], sequence: int) -> Offset:
 
 def _name(offset: Offset) -> dict[str, Any]:
     return {"subscription": offset["subscription"], "epoch": offset["epoch"]}
+
+
+def _parsed(text: str) -> Predicate:
+    return Predicate.parse(text, attributes_max=len(text))
+
+
+def _check_kind(offset: Offset) -> None:
+    if offset.keys() != _FIELDS.keys():
+        raise OtherQueryError("topics, not a predicate")
 
 
 def _gap(name: Offset, first: int, end: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from smartpubsub.node.api.past import event_or_time
+from smartpubsub.node.api.past import CLOCK_SKEW, event_or_time
 from smartpubsub.pipeline.errors import PipelineError
 from smartpubsub.predicates import Predicate, PredicateError
 
@@ -45,6 +45,15 @@ class OptionError(PipelineError):
 
 class DataLossError(PipelineError):
     """Lost events that a query has not read."""
+
+
+class OtherQueryError(PipelineError):
+    """Offsets, usually of a checkpoint, of a query that reads something else."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the offsets are of a query that reads {what}; set another checkpointLocation"
+        )
 
 
 class Losses:
@@ -147,7 +156,7 @@ def source_options(given: Mapping[str, str], *, is_stream: bool) -> SourceOption
         given.get("token"),
         topics,
         predicate,
-        _read(given, "startingOffsets", _position, None),
+        _read(given, "startingOffsets", _start, None),
         _read(given, "endingOffsets", _end, Position(LATEST)),
         _read(given, "maxEventsPerTrigger", _count, None),
         _read(given, "minPartitions", _count, None),
@@ -218,6 +227,13 @@ def _position(text: str, words: str = "earliest, latest") -> Position:
             " 2026-01-31T12:00Z, a period such as 1h, or offsets as JSON"
         )
     return Position(at=at if at.tzinfo is not None else at.replace(tzinfo=UTC))
+
+
+def _start(text: str) -> Position:
+    start = _position(text)
+    if start.at is not None and start.at > datetime.now(UTC) + CLOCK_SKEW:
+        raise ValueError(f"{text!r} is in the future; give latest for events from now on")
+    return start
 
 
 def _end(text: str) -> Position:

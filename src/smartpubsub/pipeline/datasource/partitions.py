@@ -23,14 +23,14 @@ class Part(NamedTuple):
 def parts(counts: Sequence[int], count_min: int | None) -> list[Part]:
     """Divide sequences of so many rows each into parts, at least `count_min` if there are rows.
 
-    >>> parts([3, 0, 2], 2)
-    [Part(sequence=0, first=0, length=3), Part(sequence=2, first=0, length=2)]
-    >>> parts([5], 2)
-    [Part(sequence=0, first=0, length=3), Part(sequence=0, first=3, length=2)]
+    >>> parts([2, 0, 2], 2)
+    [Part(sequence=0, first=0, length=2), Part(sequence=2, first=0, length=2)]
+    >>> [part.length for part in parts([10], 4)]
+    [2, 2, 2, 2, 2]
     """
     size = ROWS_PER_PART
     if count_min is not None:
-        size = max(1, min(size, -(-sum(counts) // count_min)))
+        size = max(1, min(size, sum(counts) // count_min))
     return [
         Part(sequence, first, min(size, count - first))
         for sequence, count in enumerate(counts)

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
     LessThan,
     LessThanOrEqual,
 )
-from pyspark.sql.types import FractionalType, IntegralType, StructType
+from pyspark.sql.types import DoubleType, IntegralType, StructType
 
 from smartpubsub.pipeline.datasource.rows import is_usual
 from smartpubsub.predicates import Interval, Predicate
@@ -61,7 +61,8 @@ def comparison_in(filter: Filter, schema: StructType) -> Comparison | None:
     if type(filter) not in _COMPARISONS or len(attribute) != 1 or is_usual(attribute[0]):
         return None
     kind = schema[attribute[0]].dataType
-    if not isinstance(kind, FractionalType | IntegralType) or isinstance(value, bool):
+    # A column of floats has other numbers than the events, which the node compares.
+    if not isinstance(kind, DoubleType | IntegralType) or isinstance(value, bool):
         return None
     if not isinstance(value, int | float) or not math.isfinite(value):
         return None

@@ -58,6 +58,11 @@ class RowSchema:
     """A schema chosen by the user, and the conversion of events to its rows."""
 
     def __init__(self, schema: StructType) -> None:
+        for name in schema.names:
+            if schema.names.count(name) > 1:
+                raise PipelineError(
+                    f"schema: there are two columns {name!r}; leave one of them out"
+                )
         self._columns = [_column(field) for field in schema.fields]
         self._arrow = to_arrow_schema(schema, timezone="UTC")
 

@@ -25,6 +25,7 @@ from smartpubsub.pipeline.datasource.options import (
     DataLossError,
     Losses,
     OptionError,
+    OtherQueryError,
     Position,
     SourceOptions,
 )
@@ -37,6 +38,7 @@ Offset: TypeAlias = dict[str, Heads]
 """The heads of each topic, by the content id that all versions of the topic share."""
 
 NAMED_COUNT_MAX = 5
+HEIGHT_MAX = 1 << 53
 
 
 @dataclass
@@ -120,8 +122,7 @@ class Topics:
 
     def _checked(self, given: Mapping[str, Any], option: str) -> Offset:
         for room, heads in given.items():
-            is_read = room in self._names and isinstance(heads, dict)
-            if not is_read or not all(type(height) is int for height in heads.values()):
+            if room not in self._names or not _are_heads(heads):
                 topics = ", ".join(self._names)
                 raise OptionError(
                     option,
@@ -138,6 +139,24 @@ class Topics:
             f"the topic {topic} lacks {len(lost)} or more events that were to be read, and no node"
             f" that answers has them: {named}"
         )
+
+
+def _are_heads(given: object) -> bool:
+    return isinstance(given, dict) and all(
+        type(height) is int and 0 <= height <= HEIGHT_MAX and _is_cid(cid)
+        for cid, height in given.items()
+    )
+
+
+def _is_cid(text: str) -> bool:
+    # Spark starts a Python process for each step of planning, where this is rarely needed.
+    from smartpubsub.protocols.blocks import CidError, cid_from_text
+
+    try:
+        cid_from_text(text)
+    except CidError:
+        return False
+    return True
 
 
 class _Reading:
@@ -228,6 +247,7 @@ class TopicStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailab
         if UNSETTLED in start:
             self._last = self._topics.at(self._start)
         else:
+            _check_kind(start)
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
             self._last = self._topics.latest(start, self._target, most)
         return self._last
@@ -238,9 +258,17 @@ class TopicStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailab
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Divide a batch among tasks."""
-        return [] if UNSETTLED in start else self._topics.parts(start, end)
+        if UNSETTLED in start:
+            return []
+        _check_kind(start)
+        return self._topics.parts(start, end)
 
     def stop(self) -> None:
         """End the query."""
         if self._driver is not None:
             self._driver.close()
+
+
+def _check_kind(offset: Offset) -> None:
+    if not all(isinstance(heads, dict) for heads in offset.values()):
+        raise OtherQueryError("a predicate, not topics")
