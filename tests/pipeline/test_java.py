@@ -12,7 +12,6 @@ import pytest
 
 from smartpubsub.pipeline.java import CHOSEN, LAUNCHER, NoJavaError, find_java, use_java
 
-
 STREAM = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
