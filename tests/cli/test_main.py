@@ -57,6 +57,32 @@ def test_endings(outcome: str, exit_code: int, output: str, errors: str, capsys:
     assert capsys.readouterr() == (output, errors)
 
 
+class _Interrupts:
+    """Finds modules; Ctrl-C is pressed while it looks for one."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "smartpubsub.cli.commands":
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_modules_are_imported_prints_no_traceback(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "smartpubsub.cli.commands")
+    monkeypatch.setattr(sys, "meta_path", [_Interrupts(), *sys.meta_path])
+
+    assert cli.main(["doctor"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_missing_option_is_an_error_of_one_line(capsys: Captured) -> None:
+    assert cli.main(["token", "create", "x"]) == 2
+    assert capsys.readouterr().err == (
+        "smartpubsub: Missing option '--scope'. Choose from: read, publish, admin"
+        " (see: smartpubsub token create --help)\n"
+    )
+
+
 @pytest.mark.parametrize(
     "arguments", [["no-such-command"], ["--no-such-option"], ["doctor", "surplus"]]
 )

@@ -337,7 +337,7 @@ def test_a_key_made_by_the_command_is_that_of_two_nodes(running: Commands, tmp_p
 def test_a_missing_key_is_named_with_the_remedy(capsys: Captured, tmp_path: Path) -> None:
     place = ("--data", str(tmp_path / "a"), "--listen", LOOPBACK)
     code = cli.main(["node", "run", *place, "--network-key", str(tmp_path / "none.key")])
-    assert code == 1
+    assert code == 2
     assert "smartpubsub node network-key" in capsys.readouterr().err
 
 

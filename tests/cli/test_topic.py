@@ -214,7 +214,7 @@ def test_rules_and_versions_are_said_by_options(
         (["create", "x", "--sub-topic", f"meta={TOPIC}"], 2, "every topic's own"),
         (["update", TOPIC], 2, "nothing to change"),
         (["create", "x" * 257], 2, "1 to 256 characters"),
-        (["import", "nowhere.car"], 1, "name a file that can be read"),
+        (["import", "nowhere.car"], 2, "name a file that can be read"),
         (["import", __file__], 1, f"{__file__}: "),
     ],
 )

@@ -39,6 +39,7 @@ async def served(
     folder: Path,
     *,
     at: str = "127.0.0.1",
+    port: int = 0,
     protocol: str = "scoutsubs",
     limits: StreamLimits | None = None,
     hosts: tuple[str, ...] = (),
@@ -50,7 +51,7 @@ async def served(
     ):
         gateway = Gateway(
             node,
-            Endpoint(at, 0),
+            Endpoint(at, port),
             limits=limits,
             hosts=hosts,
             requests_per_s_max=requests_per_s_max,
@@ -63,14 +64,14 @@ async def served(
 
 
 @contextmanager
-def gateway_in_thread(folder: Path) -> Iterator[str]:
+def gateway_in_thread(folder: Path, port: int = 0) -> Iterator[str]:
     """A gateway in another thread, for clients that block."""
     started = threading.Event()
     url: list[str] = []
     end: list[tuple[trio.lowlevel.TrioToken, trio.Event]] = []
 
     async def main() -> None:
-        async with served(folder) as (_, gateway, _http):
+        async with served(folder, port=port) as (_, gateway, _http):
             end.append((trio.lowlevel.current_trio_token(), trio.Event()))
             url.append(f"http://{gateway.at}")
             started.set()

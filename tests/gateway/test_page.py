@@ -44,6 +44,36 @@ def test_a_person_subscribes_publishes_and_asks_why(tmp_path: Path) -> None:
 
 
 @needs_browser
+def test_a_page_survives_a_restart_of_its_node(tmp_path: Path) -> None:
+    with browser() as page:
+        wait = WebDriverWait(page, 60)
+
+        def header() -> str:
+            return page.find_element(By.TAG_NAME, "header").text
+
+        def events() -> str:
+            return page.find_element(By.CLASS_NAME, "events").text
+
+        def publish(url: str, price: int) -> None:
+            httpx.post(f"{url}/v1/events?predicate=surf/price={price}", content=b"").raise_for_status()
+            wait.until(lambda _: f"price={price}" in events())
+
+        with gateway_in_thread(tmp_path) as url:
+            page.get(url)
+            wait.until(lambda _: "running" in header())
+            page.find_element(By.NAME, "filter").send_keys("surf")
+            page.find_element(By.XPATH, "//button[text()='Subscribe']").click()
+            wait.until(lambda page: "live" in page.find_element(By.TAG_NAME, "table").text)
+            publish(url, 15)
+        wait.until(lambda _: "the server of this page does not answer" in header())
+        with gateway_in_thread(tmp_path, httpx.URL(url).port or 0) as url:
+            wait.until(lambda _: "running" in header())
+            wait.until(lambda page: "live" in page.find_element(By.TAG_NAME, "table").text)
+            publish(url, 16)
+            assert events().count("price=15") == 1  # The stream repeats it.
+
+
+@needs_browser
 def test_a_topic_is_drawn_as_the_graph_that_it_is(tmp_path: Path) -> None:
     with gateway_in_thread(tmp_path) as url, browser() as page:
         made = httpx.post(f"{url}/v1/topics", json={"name": "news"}).json()

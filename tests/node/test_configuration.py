@@ -310,7 +310,7 @@ def test_a_file_is_no_data_folder(name: str, tmp_path: Path) -> None:
 
 
 def test_a_data_folder_that_there_cannot_be_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"x/config.toml: .*; a configuration is read here"):
+    with pytest.raises(ConfigError, match=r"x/config.toml: .*; the node's settings are read here"):
         load({"data": tmp_path / ("x" * 300)})
 
 

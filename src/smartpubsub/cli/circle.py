@@ -126,7 +126,7 @@ def show(name: str, owner: str | None, data: str | None, as_json: bool) -> None:
         print_json(document)
         return
     click.echo(f"owner   {known.owner}")
-    click.echo(f"key     {known.number or 'none; take a letter of the owner'}")
+    click.echo(f"key     {known.number or _without_key(known)}")
     for member in known.members:
         click.echo(f"member  {member}")
 
@@ -174,6 +174,12 @@ def _circle(data: str | None, name: str, owner: str | None = None) -> Circle:
     with node_packages():
         from smartpubsub.node.api.circle import Circle
     return Circle(configured({"data": data}).data, name, owner=owner, inside=_Bytes())
+
+
+def _without_key(known: Circle) -> str:
+    if known.is_owner:
+        return "none; circle add makes one, with the first member"
+    return "none; take a letter of the owner with circle join"
 
 
 def _tried(call: Any, content: bytes) -> bytes:

@@ -10,6 +10,7 @@ from types import FrameType
 import click
 
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
+from smartpubsub.cli.main import INTERRUPTED
 from smartpubsub.cli.output import print_json
 from smartpubsub.cli.publishing import complain
 from smartpubsub.errors import SmartPubSubError
@@ -17,7 +18,6 @@ from smartpubsub.extras import remedy
 
 FAILURE = 1
 USAGE = 2
-INTERRUPTED = 130
 
 HELP_NAMES = ["-h", "--help"]
 COMMANDS = {
@@ -143,7 +143,7 @@ def _fail(
     exit_code = FAILURE
     if isinstance(error, click.ClickException):
         exit_code = error.exit_code
-        problem = f"{error.format_message()}{where_to_look(error)}"
+        problem = f"{_message(error)}{where_to_look(error)}"
     elif isinstance(error, SmartPubSubError):
         exit_code = USAGE if error.is_usage_error else FAILURE
         problem = str(error)
@@ -153,6 +153,14 @@ def _fail(
     if "--json" in arguments and not _is_printed(error):
         print_json({"error": problem, "kind": type(error).__name__, "exit_code": exit_code})
     return exit_code
+
+
+def _message(error: click.ClickException) -> str:
+    message = error.format_message()
+    if isinstance(error, click.MissingParameter):
+        # Click writes each allowed value on a line of its own.
+        return " ".join(message.split())
+    return message
 
 
 def where_to_look(error: click.ClickException) -> str:

@@ -13,9 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+INTERRUPTED = 130
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return _run(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:  # While modules are imported: commands handle their own.
+        return INTERRUPTED
+
+
+def _run(given: Sequence[str]) -> int:
     if given[:1] == ["pub"]:
         from smartpubsub.cli.quick_pub import quick_pub
 

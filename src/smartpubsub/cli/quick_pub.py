@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FAILURE = 1
-INTERRUPTED = 130
 _WITH_VALUE = ("--data", "--wait", "--key")
 
 
@@ -41,8 +40,6 @@ def quick_pub(arguments: Sequence[str]) -> int | None:
         return FAILURE
     except SmartPubSubError:
         return None  # Nothing is published; click reports the error in full.
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except OSError as error:
         complain(f"output: {error.strerror}")
         return FAILURE

@@ -27,6 +27,7 @@ REQUESTS_PER_S_MAX = 500
 """Requests of one client in a second; an idle client may send as many at once."""
 
 _LOCALHOST = "localhost"
+_MAKE_ONE = "make one with: smartpubsub token create"
 
 
 def is_loopback(host: str) -> bool:
@@ -74,15 +75,13 @@ class Access:
         wanted = "" if scope is None else f' scope="{scope.value}"'
         challenge = {"WWW-Authenticate": f"Bearer{wanted}"}
         if text is None:
-            raise ProblemError(401, "send a token: Authorization: Bearer ...", headers=challenge)
+            detail = f"send a token: Authorization: Bearer ...; {_MAKE_ONE}"
+            raise ProblemError(401, detail, headers=challenge)
         token = self._tokens.find(text)
         now = datetime.now(UTC)
         if token is None or (token.expires is not None and now >= token.expires):
-            raise ProblemError(
-                401,
-                "the token is not known, or has expired; make one with: smartpubsub token create",
-                headers=challenge,
-            )
+            detail = f"the token is not known, or has expired; {_MAKE_ONE}"
+            raise ProblemError(401, detail, headers=challenge)
         if scope is not None and not token.allows(scope, now):
             raise ProblemError(403, f"the token {token.name!r} has not the scope {scope.value}")
 

@@ -386,7 +386,8 @@ def _from_file(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise ConfigError(str(path), f"{error.strerror}; a configuration is read here") from None
+        problem = f"{error.strerror}; the node's settings are read here; choose a path to read"
+        raise ConfigError(str(path), problem) from None
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), f"byte {error.start} is not UTF-8; write it again") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -22,6 +22,8 @@ _FOR_OTHERS = 0o077
 class NetworkKeyError(SmartPubSubError):
     """A key of a network that cannot be read or written."""
 
+    is_usage_error = True
+
 
 @dataclass(frozen=True)
 class NetworkKey:
@@ -68,6 +70,8 @@ class NetworkKey:
         except FileExistsError:
             raise NetworkKeyError(f"{path} exists; a key is never overwritten") from None
         except OSError as error:
-            raise NetworkKeyError(f"{path}: {error.strerror}") from None
+            raise NetworkKeyError(
+                f"{path}: {error.strerror}; name a new file in a folder where you can create files"
+            ) from None
         with os.fdopen(made, "w", encoding="ascii") as file:
             file.write(text)

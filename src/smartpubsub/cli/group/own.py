@@ -151,9 +151,9 @@ def invite(group_text: str, peer: str, data: str | None, as_json: bool) -> None:
 def end(group_text: str, data: str | None, as_json: bool) -> None:
     """End a group of this node.
 
-    Fails while events of the group are on their way to members. Members learn that the group has
-    ended when they renew their membership, within 15 minutes. Searches find it for up to half an
-    hour more.
+    Fails while events of the group are on their way to members. The node tells the members at once;
+    a member that it does not reach learns it when it renews its membership, within 15 minutes.
+    Searches find the group for up to half an hour more.
 
     \b
     Example:

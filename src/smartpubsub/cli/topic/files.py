@@ -89,7 +89,9 @@ def import_(context: click.Context, /, *, file: Path, data: str | None, as_json:
     except CarError as error:
         raise SmartPubSubError(f"{file}: {error}") from None
     except OSError as error:
-        raise SmartPubSubError(f"{file}: {error.strerror}; name a file that can be read") from None
+        raise click.BadParameter(
+            f"{file}: {error.strerror}; name a file that can be read", param_hint="FILE"
+        ) from None
     if as_json:
         print_json({"file": str(file), "blocks": count, "kept": good})
     else:

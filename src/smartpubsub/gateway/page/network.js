@@ -2,6 +2,7 @@
 
 import { html, render, useEffect, useRef, useState } from "htm-preact";
 import { makeGraph } from "/page/graph.js";
+import { request } from "/page/requests.js";
 
 const POLL_MS = 400;
 const LATE_US = 3_000_000;
@@ -9,7 +10,7 @@ const LINKS_PER_NODE_MAX = 4;
 const SPEEDS = [1, 0.1, 0.02];
 
 async function call(path, options = {}) {
-  const answer = await fetch(path, options);
+  const answer = await request(path, options);
   if (!answer.ok) throw new Error((await answer.json()).detail);
   return answer.status === 202 ? null : answer.json();
 }

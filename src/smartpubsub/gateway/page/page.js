@@ -1,5 +1,6 @@
 import { html, render, useEffect, useRef, useState } from "htm-preact";
 import { makeGraph } from "/page/graph.js";
+import { request } from "/page/requests.js";
 import { openStream } from "/page/stream.js";
 
 const SHOWN_MAX = 200;
@@ -10,7 +11,7 @@ const token = { text: sessionStorage.getItem("token") ?? "" };
 const headers = () => (token.text ? { Authorization: `Bearer ${token.text}` } : {});
 
 async function call(path, options = {}) {
-  const answer = await fetch(path, { ...options, headers: { ...headers(), ...options.headers } });
+  const answer = await request(path, { ...options, headers: { ...headers(), ...options.headers } });
   const content = answer.status === 204 ? null : await answer.json();
   if (!answer.ok) throw Object.assign(new Error(content.detail), { status: answer.status });
   return content;
@@ -58,7 +59,11 @@ function App() {
   const onEvent = (filter) => (event) => {
     const latency = Math.max(0, Date.now() - Date.parse(event.time));
     counts.current.push({ at: Date.now(), latency, filter });
-    setEvents((before) => [{ ...event, filter, latency }, ...before].slice(0, SHOWN_MAX));
+    // A stream that resumes at a node that was started again repeats events.
+    const isSame = (shown) => shown.id === event.id && shown.filter === filter;
+    setEvents((before) =>
+      before.some(isSame) ? before : [{ ...event, filter, latency }, ...before].slice(0, SHOWN_MAX),
+    );
     graph.current?.travel(peerOf(event), node?.peer_id);
   };
   const subscribe = (filter) => {
@@ -68,7 +73,7 @@ function App() {
       headers,
       onOpen: () => update({ state: "live" }),
       onEvent: onEvent(filter),
-      onMark: (kind, data) => update({ state: data.reason ?? kind }),
+      onMark: (kind, data) => update({ state: kind === "end-of-stored" ? "live" : data.reason }),
       onProblem: (text) => update({ state: text }),
     });
     setStreams((before) => [...before, { filter, close, state: "connecting" }]);

@@ -1,13 +1,15 @@
 // Reads Server-Sent Events by fetch, because EventSource cannot send a token.
 // Resumes after the last event until it is closed.
 
+import { request } from "/page/requests.js";
+
 export function openStream(path, { headers, onOpen, onEvent, onMark, onProblem }) {
   const abort = new AbortController();
   let after = null;
 
   async function read() {
     const sent = { ...headers(), ...(after === null ? {} : { "Last-Event-ID": after }) };
-    const answer = await fetch(path, { headers: sent, signal: abort.signal });
+    const answer = await request(path, { headers: sent, signal: abort.signal });
     if (!answer.ok) {
       const problem = await answer.json().catch(() => ({ detail: answer.statusText }));
       throw Object.assign(new Error(problem.detail), { isFinal: answer.status < 500 });

@@ -132,8 +132,8 @@ class Group:
     async def end(self) -> None:
         """End it, once all members have its events.
 
-        Members learn of it within 15 minutes, when they renew their membership; searches find it
-        for up to half an hour more.
+        The node tells the members at once; a member that it does not reach learns it when it renews
+        its membership, within 15 minutes. Searches find the group for up to half an hour more.
         """
         self._must_be_own("end")
         await self._groups.close(self.predicate)

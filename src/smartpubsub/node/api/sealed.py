@@ -112,13 +112,19 @@ def unseal(sealed: bytes, reader: Identity) -> bytes:
     raise ValueError("this node is not one of its readers")
 
 
+class NotPeerIdError(PayloadError):
+    """A text that is not the peer id of a node with a key to encrypt for."""
+
+    is_usage_error = True
+
+
 def peer_of(text: str) -> Peer:
     """Read the peer id of a node."""
     try:
         peer = base58.b58decode(text)
         _curve_key(peer)
     except ValueError:
-        raise PayloadError(f"{text!r} is not the peer id of a node, such as 12D3KooW…") from None
+        raise NotPeerIdError(f"{text!r} is not the peer id of a node, such as 12D3KooW…") from None
     return peer
 
 
