@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from smartpubsub.bench import sim, sim_large
-from smartpubsub.cli.commands import INTERRUPTED
-from smartpubsub.cli.main import main
+from smartpubsub.cli.main import INTERRUPTED, main
 
 
 @pytest.fixture

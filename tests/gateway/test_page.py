@@ -55,7 +55,9 @@ def test_a_page_survives_a_restart_of_its_node(tmp_path: Path) -> None:
             return page.find_element(By.CLASS_NAME, "events").text
 
         def publish(url: str, price: int) -> None:
-            httpx.post(f"{url}/v1/events?predicate=surf/price={price}", content=b"").raise_for_status()
+            httpx.post(
+                f"{url}/v1/events?predicate=surf/price={price}", content=b""
+            ).raise_for_status()
             wait.until(lambda _: f"price={price}" in events())
 
         with gateway_in_thread(tmp_path) as url:

@@ -54,7 +54,8 @@ class Hours:
     """A network in which nodes 4 and 5 crash and return, and node 1 changes a subscription."""
 
     def __init__(self) -> None:
-        self._forest = Forest(NODES, ScoutSettings(history_us_max=5 * MINUTE, **AUDITED))
+        settings = ScoutSettings(history_us_max=5 * MINUTE, audit_us_max=AUDITED["audit_us_max"])
+        self._forest = Forest(NODES, settings)
         self._rng = Random(3)
         self._steps = 0
         self._changing: int | None = None

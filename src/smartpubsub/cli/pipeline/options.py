@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from smartpubsub.cli.commands import INTERRUPTED
 from smartpubsub.cli.extras import needing
+from smartpubsub.cli.main import INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.publishing import complain
 from smartpubsub.pipeline.local_inputs import (

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from smartpubsub.cli.commands import FAILURE, INTERRUPTED
+from smartpubsub.cli.commands import FAILURE
+from smartpubsub.cli.main import INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.protocol_types import ProtocolName, VariantName
 from smartpubsub.cli.sim.options import sim_options

@@ -4,7 +4,8 @@ import sys
 
 import click
 
-from smartpubsub.cli.commands import FAILURE, INTERRUPTED
+from smartpubsub.cli.commands import FAILURE
+from smartpubsub.cli.main import INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.protocol_types import ProtocolName
 from smartpubsub.cli.sim.options import adversary_option, resilience_option

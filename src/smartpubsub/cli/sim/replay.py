@@ -4,7 +4,8 @@ from contextlib import suppress
 
 import click
 
-from smartpubsub.cli.commands import FAILURE, INTERRUPTED
+from smartpubsub.cli.commands import FAILURE
+from smartpubsub.cli.main import INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.sim.options import check_option, sim_options
 from smartpubsub.cli.sim.progress import StderrProgress

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from smartpubsub.cli.commands import FAILURE, INTERRUPTED
+from smartpubsub.cli.commands import FAILURE
+from smartpubsub.cli.main import INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.sim.options import sim_options
 from smartpubsub.cli.sim.page_option import page_option, shown, stay

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from smartpubsub.cli.commands import FAILURE, INTERRUPTED
+from smartpubsub.cli.commands import FAILURE
+from smartpubsub.cli.main import INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.protocol_types import ProtocolName
 from smartpubsub.cli.sim.progress import StderrProgress
