@@ -99,7 +99,7 @@ class Conversation:
     async def ask(self, do: str, fields: Mapping[str, object]) -> Any:
         """Send a request, and return the node's answer."""
         id = await self.send(do, fields)
-        waits_for = _WAITS.get(do, "the node to answer")
+        waits_for = _WAITS.get(do, f"{self._name} to answer, up to {ANSWER_S_MAX:g} seconds")
         if fields.get("wait") == "all":
             waits_for = "all subscribers to confirm the event, up to 60 seconds"
         answer_s = max(ANSWER_S_MAX, float(str(fields.get("deadline_s", 0))) + NOTICE_S)
