@@ -1,8 +1,13 @@
-"""A core that fails in a whole node is counted, and is a violation unless the disk was full."""
+"""Failures of whole nodes are counted, and are violations unless a full disk explains them."""
 
+import pytest
+import trio
+from trio.testing import MockClock
+
+from smartpubsub.errors import SmartPubSubError
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import RunOptions
-from smartpubsub.testbed.messages import Contained
+from smartpubsub.testbed.messages import Contained, Ready
 from smartpubsub.testbed.soak.plan import Kind
 from smartpubsub.testbed.soak.run import Soak, SoakOptions
 
@@ -35,3 +40,49 @@ def test_a_full_disk_explains_a_restart() -> None:
     soak._on_news(0, Contained({"storing: StorageLimitError in z.py:3": 1}, 1))
     assert soak.core_restarts == {0: 1}
     assert soak.failures == []
+
+
+class _StuckCluster:
+    """The first process of a node never becomes ready."""
+
+    def __init__(self, soak: Soak) -> None:
+        self._soak = soak
+        self.starts = 0
+        self.crashed: list[int] = []
+
+    async def start_whole(self, node: int, through: tuple[str, ...], clock_us: int) -> None:
+        assert not through
+        assert not clock_us
+        self.starts += 1
+        if self.starts > 1:
+            self._soak._on_news(node, Ready())
+
+    def is_up(self, node: int) -> bool:
+        return len(self.crashed) < self.starts and node == 1
+
+    async def crash(self, node: int) -> None:
+        self.crashed.append(node)
+
+    async def tell(self, command: object) -> None:
+        raise AssertionError(command)  # The node has no subscriptions.
+
+
+def test_a_node_that_does_not_become_ready_is_recorded_and_started_again() -> None:
+    soak = _soak()
+    cluster = soak._cluster = _StuckCluster(soak)  # type: ignore[assignment]
+    soak.began_us = 1
+
+    trio.run(soak._return, 1, clock=MockClock(autojump_threshold=0))
+
+    assert [violation.node for violation in soak.failures] == [1]
+    assert soak.failures[0].what == "node 1 is not ready 120 s after a start"
+    assert cluster.crashed == [1]
+    assert cluster.starts == 2
+
+
+def test_a_soak_does_not_begin_without_one_of_its_nodes() -> None:
+    soak = _soak()
+    soak._cluster = _StuckCluster(soak)  # type: ignore[assignment]
+
+    with pytest.raises(SmartPubSubError, match="node 1 is not ready 120 s after a start"):
+        trio.run(soak._start, 1, clock=MockClock(autojump_threshold=0))

@@ -243,7 +243,10 @@ class Soak(RealRun):
         await self._wait(lambda: not self._is_something_open(), JOIN_US_MAX)
 
     async def _start(self, node: int) -> None:
-        """Start a node, and wait until it has joined."""
+        """Start a node, and wait until it has joined.
+
+        During the soak, a node that does not join in time is killed and recorded.
+        """
         ready = [one for one in self._ready if one != node]
         through = tuple(self._cluster.address_of(one) for one in ready[:THROUGH_MAX])
         await self._cluster.start_whole(node, through, self._clocks_us.get(node, 0))
@@ -251,7 +254,11 @@ class Soak(RealRun):
             while node not in self._ready and self._cluster.is_up(node):
                 await trio.sleep(0.02)
         if limit.cancelled_caught:
-            raise SmartPubSubError(f"node {node} is not ready {STARTING_S_MAX:.0f} s after a start")
+            what = f"node {node} is not ready {STARTING_S_MAX:.0f} s after a start"
+            if not self.began_us:
+                raise SmartPubSubError(what)
+            self._record(Violation(UNPLANNED, self.now, node, what))
+            await self._cluster.crash(node)
 
     async def _subscribe_all(self, node: int) -> None:
         for interest in self._present.get(node, ()):
