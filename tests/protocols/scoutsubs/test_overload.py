@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.scoutsubs.messages import Bundle, Notify, Probe
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.timeouts import AdaptiveTimeout, ResponseTimes
@@ -72,6 +72,26 @@ def test_an_event_that_waits_for_a_full_link_is_not_sent_behind_itself(seed: int
 
     assert found.verdict.missing == 0
     assert run.again <= 2 * run.first
+
+
+@pytest.mark.parametrize("skew_us", [0, -60 * MINUTE])
+def test_an_event_that_was_lost_on_a_full_link_is_sent_again(skew_us: int) -> None:
+    """A clock below zero, which only simulated nodes have, changes nothing."""
+    forest = Forest(4)
+    forest.host(0).skew_us = skew_us
+    forest.subscribed(1, "surf")
+    slow = forest.contacts[1].peer
+    forest.poke(0, lambda scouts: scouts._times.sample_probe(slow, 10 * SECOND))
+    forest.cut(0, 1, SECOND)
+    forest.publish(2, "surf")
+
+    def is_sent_again() -> bool:
+        return any(
+            said.receiver == 1 and isinstance(said.part, Notify) and said.part.is_resend
+            for said in forest.said
+        )
+
+    forest.run_until(is_sent_again)
 
 
 def test_a_slow_peer_has_a_longer_timeout() -> None:

@@ -353,7 +353,8 @@ class Dissemination:
         """
         if not self._detector.is_slow(peer) or self._detector.is_down(peer):
             return False
-        sent_us = max(flight.sent_us, flight.targets[peer].sent_us)
+        target = flight.targets[peer]
+        sent_us = target.sent_us if target.tries else flight.sent_us
         return self._outbox.now - sent_us < self._times.timeout_us_for(peer)
 
     def retransmit_to(self, flight: Flight, peer: Peer) -> None:

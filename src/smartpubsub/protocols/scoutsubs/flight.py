@@ -49,7 +49,7 @@ class FlightTarget:
     backups: tuple[Contact, ...]
     tries: int = 0
     sent_us: int = 0
-    """When the event was last retransmitted to it; 0 if it was not."""
+    """When the event was last retransmitted to it, after the first try."""
 
 
 @dataclass(slots=True)
