@@ -14,6 +14,7 @@ import httpx
 import trio
 
 from smartpubsub import Node
+from smartpubsub.gateway.connections import ConnectionLimits
 from smartpubsub.gateway.server import Gateway
 from smartpubsub.gateway.streams import StreamLimits
 from smartpubsub.node.config_values import Endpoint
@@ -42,6 +43,7 @@ async def served(
     port: int = 0,
     protocol: str = "scoutsubs",
     limits: StreamLimits | None = None,
+    connections: ConnectionLimits | None = None,
     hosts: tuple[str, ...] = (),
     requests_per_s_max: int = 1_000_000,
 ) -> AsyncIterator[Served]:
@@ -53,6 +55,7 @@ async def served(
             node,
             Endpoint(at, port),
             limits=limits,
+            connections=connections,
             hosts=hosts,
             requests_per_s_max=requests_per_s_max,
         )

@@ -1,7 +1,7 @@
 """The HTTP gateway of a node: CloudEvents over HTTP, Server-Sent Events and one WebSocket.
 
-`server` runs it beside a node, and a stopped gateway never stops its node. `app` lists the
-operations.
+`server` runs it beside a node, and a stopped gateway never stops its node; `connections` bounds
+what clients cost. `app` lists the operations.
 
 - Operations: `events`, `subscriptions`, `topics`, `groups`, `network`, `control`. Each is declared
   once (`operations`, `values`), and `documents` are written from that.

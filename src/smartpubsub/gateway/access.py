@@ -2,8 +2,10 @@
 
 Any page in a browser on the node's machine can make that browser send requests. So the
 `Host` has to be an IP address, localhost, or a name that the configuration lists: a page that binds
-its own name to this address (DNS rebinding) gets nothing. A request that changes something and a
-WebSocket must have no `Origin`, or that of the gateway itself.
+its own name to this address (DNS rebinding) gets nothing. A request for more than the page and a
+WebSocket must have no `Origin`, or that of the gateway itself. A browser sends no `Origin` with
+some requests of pages of other origins, and says in `Sec-Fetch-Site` where they come from. Such a
+page could not read the answer, but a stream takes a subscription, and a kept one from its reader.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from smartpubsub.gateway.tokens import TokenFile
 from smartpubsub.node.config_values import Endpoint
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+OWN_SITES = frozenset({"same-origin", "none"})
+"""Requests of the gateway's own page, and of the user."""
 CLIENT_COUNT_MAX = 4_096
 REQUESTS_PER_S_MAX = 500
 """Requests of one client in a second; an idle client may send as many at once."""
@@ -58,16 +61,18 @@ class Access:
 
     def check(self, connection: HTTPConnection, scope: Scope | None) -> None:
         """Raise `ProblemError` unless a request is allowed."""
+        if scope is None:
+            self._check_host(connection)
+            self.check_rate(connection)
+            return
         self.check_place(connection)
-        if scope is not None and self.needs_token:
+        if self.needs_token:
             self.check_token(bearer(connection), scope)
 
     def check_place(self, connection: HTTPConnection) -> None:
         """Check the host, the origin and the rate of a request, but not its token."""
         self._check_host(connection)
-        is_socket = connection.scope["type"] == "websocket"
-        if is_socket or connection.scope["method"] not in SAFE_METHODS:
-            self._check_origin(connection)
+        self._check_origin(connection)
         self.check_rate(connection)
 
     def check_token(self, text: str | None, scope: Scope | None) -> None:
@@ -101,9 +106,11 @@ class Access:
     def _check_origin(self, connection: HTTPConnection) -> None:
         origin = connection.headers.get("origin")
         if origin is None:
-            return
-        host = connection.headers.get("host", "")
-        if origin.partition("://")[2].lower() != host.lower():
+            is_own = connection.headers.get("sec-fetch-site", "none") in OWN_SITES
+        else:
+            host = connection.headers.get("host", "")
+            is_own = origin.partition("://")[2].lower() == host.lower()
+        if not is_own:
             raise ProblemError(403, "pages of other origins may not use this gateway")
 
     def check_rate(self, connection: HTTPConnection) -> None:

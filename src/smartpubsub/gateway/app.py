@@ -20,7 +20,7 @@ from smartpubsub.gateway.control import ControlSessions
 from smartpubsub.gateway.events import EventOperations
 from smartpubsub.gateway.groups import GroupOperations
 from smartpubsub.gateway.network import NetworkOperations
-from smartpubsub.gateway.operations import Call, Operation, json_response
+from smartpubsub.gateway.operations import BODY_BYTES_MAX, Call, Operation, json_response
 from smartpubsub.gateway.page_files import PageOperations
 from smartpubsub.gateway.problems import ProblemError, problem_of
 from smartpubsub.gateway.streams import Streams
@@ -29,7 +29,6 @@ from smartpubsub.gateway.topics import TopicOperations
 from smartpubsub.gateway.websocket import SocketSession
 from smartpubsub.node.api.node import Node
 
-BODY_BYTES_MAX = 8 << 20
 SOCKET_PATH = "/v1/socket"
 
 _log = logging.getLogger(__name__)

@@ -20,6 +20,7 @@ from smartpubsub.client.numbered import END, RECEIVED, NumberedLines
 from smartpubsub.gateway.access import Access, bearer
 from smartpubsub.gateway.operations import Scope
 from smartpubsub.gateway.problems import ProblemError
+from smartpubsub.gateway.websocket import next_text
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.control.server import Control
 from smartpubsub.node.errors import ControlError, LostNodeError, error_document
@@ -40,6 +41,12 @@ _READING = frozenset(
     }
 )
 _NORMAL = 1000
+OPENING_S_MAX = 10.0
+"""How long a WebSocket may take to say which session it belongs to."""
+ALL_WAITING_BYTES_MAX = 64 << 20
+"""Bytes that wait for all clients; then the session with the most of them ends."""
+SHARE_BYTES = ALL_WAITING_BYTES_MAX // SESSION_COUNT_MAX
+"""A session with fewer bytes never ends for that reason."""
 
 Check: TypeAlias = Callable[[bytes], bytes | None]
 """Returns the answer to a request that is not allowed."""
@@ -74,8 +81,9 @@ def scope_of(do: str, keep: bool) -> Scope | None:
 class _Session(trio.abc.Stream):
     """The lines of one client: a stream for the node's control, and at times a WebSocket."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_waiting: Callable[[], None]) -> None:
         self.lines = NumberedLines()
+        self._on_waiting = on_waiting
         self.unused_since = trio.current_time()
         self._came, self._coming = trio.open_memory_channel[bytes](64)
         self._changed = trio.Event()
@@ -101,6 +109,8 @@ class _Session(trio.abc.Stream):
                 await self._changed.wait()
             self.lines.send(bytes(self._part[:end]))
             del self._part[: end + 1]
+            if self.lines.waiting_bytes > SHARE_BYTES:
+                self._on_waiting()
         self._wake()
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -116,6 +126,12 @@ class _Session(trio.abc.Stream):
         self._is_over = True
         self._came.close()
         self._wake()
+
+    def drop(self) -> None:
+        """End the session, and forget what waits for the client."""
+        self.lines = NumberedLines()
+        self._attached.cancel()
+        self.end()
 
     async def attach(self, socket: WebSocket, received: int, check: Check) -> None:
         """Exchange lines over a WebSocket until it ends."""
@@ -152,12 +168,12 @@ class _Session(trio.abc.Stream):
     async def _receive(self, socket: WebSocket, check: Check, scope: trio.CancelScope) -> None:
         try:
             while True:
-                await self._on((await socket.receive_text()).encode(), check)
+                await self._on((await next_text(socket)).encode(), check)
         except WebSocketDisconnect as gone:
             if gone.code == _NORMAL:
                 self.end()
-        except msgspec.DecodeError:
-            self.end()
+        except (msgspec.DecodeError, trio.ClosedResourceError, trio.BrokenResourceError):
+            self.end()  # Not a message, or a request after the end.
         scope.cancel()
 
     async def _on(self, message: bytes, check: Check) -> None:
@@ -216,9 +232,11 @@ class ControlSessions:
             return
         await socket.accept()
         try:
-            opening = msgspec.json.decode(await socket.receive_text(), type=_Opening)
+            with trio.fail_after(OPENING_S_MAX):
+                text = await next_text(socket)
+            opening = msgspec.json.decode(text, type=_Opening)
             id, session = self._session(opening.session)
-        except WebSocketDisconnect:
+        except (WebSocketDisconnect, trio.TooSlowError):
             return
         except msgspec.DecodeError as error:
             await self._refuse(socket, ControlError(f"not a session: {error}"))
@@ -249,9 +267,15 @@ class ControlSessions:
         if len(self._sessions) >= SESSION_COUNT_MAX:
             raise ControlError(f"at most {SESSION_COUNT_MAX} requests and subscriptions at once")
         id = secrets.token_hex(16)
-        session = self._sessions[id] = _Session()
+        session = self._sessions[id] = _Session(self._limit_waiting)
         self._nursery.start_soon(self._serve_requests, id, session)
         return id, session
+
+    def _limit_waiting(self) -> None:
+        waiting = {id: session.lines.waiting_bytes for id, session in self._sessions.items()}
+        if sum(waiting.values()) > ALL_WAITING_BYTES_MAX:
+            # The client may have stopped reading, or asks for much; others must not notice.
+            self._sessions.pop(max(waiting, key=waiting.__getitem__)).drop()
 
     async def _serve_requests(self, id: str, session: _Session) -> None:
         try:

@@ -26,14 +26,14 @@ BATCH_COUNT_MAX = 1_000
 DEADLINE_S_MAX = 600
 
 _LAST_MAX = 100_000
-_Last = Annotated[int, msgspec.Meta(ge=1, le=_LAST_MAX)]
+Last = Annotated[int, msgspec.Meta(ge=1, le=_LAST_MAX)]
 
 
 class StreamQuery(msgspec.Struct, forbid_unknown_fields=True):
     """Where a stream begins."""
 
     since: str | None = None
-    last: _Last | None = None
+    last: Last | None = None
 
 
 class FilterQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,7 +42,7 @@ class FilterQuery(msgspec.Struct, forbid_unknown_fields=True):
     filter: str | None = None
     where: str | None = None
     since: str | None = None
-    last: _Last | None = None
+    last: Last | None = None
 
 
 class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):

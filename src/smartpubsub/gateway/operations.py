@@ -7,12 +7,14 @@ document is written from the same types.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import msgspec
-from starlette.requests import Request
+import trio
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from smartpubsub.gateway.expected import explained
@@ -20,6 +22,8 @@ from smartpubsub.gateway.problems import ProblemError
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
+BODY_BYTES_MAX = 8 << 20
+BODY_S_MAX = 120.0
 
 
 class Scope(Enum):
@@ -81,7 +85,7 @@ class Operation:
     async def _body(self, request: Request) -> Any:
         if self.body is None:
             return None
-        content = await request.body()
+        content = await read_body(request)
         if self.body is bytes:
             return content
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -93,6 +97,26 @@ class Operation:
             raise ProblemError(400, f"body: {explained(error, self.body)}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ProblemError(400, f"body: {error}") from None
+
+
+async def read_body(request: Request) -> bytes:
+    """Read a body that is not too long, and comes in time.
+
+    HTTP/2 sends bodies whose length is not known before they end.
+    """
+    content = bytearray()
+    try:
+        with trio.fail_after(BODY_S_MAX):
+            async with aclosing(request.stream()) as pieces:
+                async for piece in pieces:
+                    content += piece
+                    if len(content) > BODY_BYTES_MAX:
+                        raise ProblemError(413, f"a body has at most {BODY_BYTES_MAX} bytes")
+    except trio.TooSlowError:
+        raise ProblemError(408, f"the body has not come within {BODY_S_MAX:g} s") from None
+    except ClientDisconnect:
+        raise ProblemError(400, "the body ends early") from None
+    return bytes(content)
 
 
 def read_query(request: Request, fields: type[msgspec.Struct]) -> Any:

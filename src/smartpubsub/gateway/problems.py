@@ -41,6 +41,7 @@ TITLES = {
     404: "Not found",
     405: "Method not allowed",
     406: "Not acceptable",
+    408: "Request not in time",
     409: "Conflict",
     411: "Length required",
     413: "Content too large",

@@ -6,17 +6,18 @@ import errno
 import logging
 import socket
 from collections.abc import Sequence
-from typing import Any, cast
 
 import anycorn
 import trio
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 from trio_typing import TaskStatus
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.gateway.access import REQUESTS_PER_S_MAX, Access, is_loopback
-from smartpubsub.gateway.app import BODY_BYTES_MAX, application
+from smartpubsub.gateway.app import application
+from smartpubsub.gateway.connections import ConnectionLimits, Connections
 from smartpubsub.gateway.control import ControlSessions
+from smartpubsub.gateway.operations import BODY_BYTES_MAX
 from smartpubsub.gateway.streams import StreamLimits, Streams
 from smartpubsub.gateway.tokens import TokenFile
 from smartpubsub.node.api.node import Node
@@ -48,12 +49,14 @@ class Gateway:
         *,
         hosts: Sequence[str] = (),
         limits: StreamLimits | None = None,
+        connections: ConnectionLimits | None = None,
         requests_per_s_max: int = REQUESTS_PER_S_MAX,
     ) -> None:
         self._node = node
         self._tokens = TokenFile(node.config.data)
         self._hosts = hosts
         self._limits = limits
+        self._connections = connections
         self._requests_per_s_max = requests_per_s_max
         self._wanted = at
         self.at = at
@@ -105,7 +108,7 @@ class Gateway:
                 async with trio.open_nursery() as nursery:
                     await nursery.start(streams.run)
                     await nursery.start(sessions.run)
-                    await serve_forever(app, listener)
+                    await serve_forever(app, listener, self._connections)
                     nursery.cancel_scope.cancel()
             whole.cancel_scope.cancel()
 
@@ -121,10 +124,11 @@ async def _end_streams_first(streams: Streams, serving: trio.CancelScope) -> Non
         serving.cancel()
 
 
-async def serve_forever(app: ASGIApp, listener: socket.socket) -> None:
+async def serve_forever(
+    app: ASGIApp, listener: socket.socket, limits: ConnectionLimits | None = None
+) -> None:
     """Serve an application on a socket that listens."""
     config = anycorn.Config()
-    config.bind = [f"fd://{listener.detach()}"]
     config.accesslog = None
     config.errorlog = logging.getLogger(f"{__name__}.http")
     config.errorlog.setLevel(logging.WARNING)
@@ -133,25 +137,7 @@ async def serve_forever(app: ASGIApp, listener: socket.socket) -> None:
     config.websocket_max_message_size = BODY_BYTES_MAX
     config.websocket_ping_interval = WEBSOCKET_PING_S
     config.keep_alive_timeout = 30
-    config.graceful_timeout = 1
-    # anycorn and Starlette declare the types of ASGI differently.
-    await anycorn.serve(cast(Any, _without_lifespan(app)), config, mode="asgi")
-
-
-def _without_lifespan(app: ASGIApp) -> ASGIApp:
-    """Answer lifespan messages for Starlette, which takes a cancelled lifespan for a failed one."""
-
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            await app(scope, receive, send)
-            return
-        while True:
-            what = (await receive())["type"]
-            await send({"type": f"{what}.complete"})
-            if what == "lifespan.shutdown":
-                return
-
-    return serve
+    await Connections(app, config, limits or ConnectionLimits()).serve(listener)
 
 
 def listening(at: Endpoint) -> socket.socket:

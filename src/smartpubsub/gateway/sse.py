@@ -56,14 +56,11 @@ class StreamResponse(Response):
                 await self._opening.__aexit__(None, None, None)
 
     async def _send_all(self, send: Send) -> None:
-        limits, reader = self._streams.limits, self._reader
+        reader = self._reader
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         body = _BEGINNING
         while True:
-            with trio.move_on_after(limits.stall_s_max) as stall:
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-            if stall.cancelled_caught:
-                return  # The client does not read, so it would not get the reason.
+            await send({"type": "http.response.body", "body": body, "more_body": True})
             items: list[StreamItem] = [Closed(TOO_SLOW)] if reader.is_too_slow else []
             items = items or await self._streams.items_of(reader)
             body = frames(items) or _KEEP_ALIVE

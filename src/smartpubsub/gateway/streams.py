@@ -36,6 +36,9 @@ from smartpubsub.protocols.runtime.bounded import BoundedDict
 CLOCK_SKEW = timedelta(seconds=60)
 """How far publishers' clocks may differ; history overlaps an outdated position by as much."""
 
+BATCH_BYTES_MAX = 256 << 10
+"""After so many bytes, a listener gets no further event at once: a client that does not read costs
+that much memory, several times."""
 KNOWN_COUNT_MAX = 10_000
 """Events of history that a listener remembers, so that none comes a second time."""
 OUTDATED = (
@@ -61,8 +64,6 @@ class StreamLimits:
     """The gateway disconnects a listener that falls behind by this many events; it can resume."""
     linger_s: float = 300.0
     """How long a journal stays without a listener."""
-    stall_s_max: float = 30.0
-    """How long one write may take; then the gateway disconnects the client, which does not read."""
     keep_alive_s: float = 15.0
 
 
@@ -222,7 +223,14 @@ class _Journal:
         """The items after a number that is in the journal or directly before it."""
         start = number + 1 - self.first
         stop = min(len(self.items), start + count_max)
-        return [self.items[index] for index in range(start, stop)]
+        found: list[Item] = []
+        byte_count = 0
+        for index in range(start, stop):
+            found.append(self.items[index])
+            byte_count += len(found[-1].json)
+            if byte_count >= BATCH_BYTES_MAX:
+                break
+        return found
 
 
 class Streams:
@@ -453,11 +461,16 @@ class Listener:
     async def _next_of_history(self, history: EventStream, count_max: int) -> list[StreamItem]:
         source = self._journal.source
         items: list[StreamItem] = []
+        byte_count = 0
         for _ in range(min(self._stored_left, count_max)):
             event = await anext(history)
             self._stored_left -= 1
             self._known[event.id] = None
-            items.append(Item(Stored(event.id), event.id, source.encode(event)))
+            json = source.encode(event)
+            items.append(Item(Stored(event.id), event.id, json))
+            byte_count += len(json)
+            if byte_count >= BATCH_BYTES_MAX:
+                break
         if not self._stored_left:
             items.append(EndOfStored(self._stored_count, source.is_whole(history)))
             self._history = None

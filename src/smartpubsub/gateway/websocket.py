@@ -13,7 +13,7 @@ each with the id of the subscription. The fields of "subscribe" are those of `GE
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 import trio
@@ -22,6 +22,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.gateway.access import Access
 from smartpubsub.gateway.cloudevents import CloudEvent
+from smartpubsub.gateway.events import Last
 from smartpubsub.gateway.operations import Scope
 from smartpubsub.gateway.problems import ProblemError, problem_of
 from smartpubsub.gateway.sources import FilterSource
@@ -34,6 +35,7 @@ AUTHENTICATE_S_MAX = 10.0
 TOO_SLOW = 'the client is too slow; subscribe again with "after" to resume'
 
 _POLICY_VIOLATION = 1008
+_UNSUPPORTED_DATA = 1003
 
 
 class Authenticate(msgspec.Struct, tag="authenticate", forbid_unknown_fields=True):
@@ -49,7 +51,7 @@ class Subscribe(msgspec.Struct, tag="subscribe", forbid_unknown_fields=True):
     filter: str | None = None
     where: str | None = None
     since: str | None = None
-    last: int | None = None
+    last: Last | None = None
     after: str | None = None
 
 
@@ -79,6 +81,14 @@ class EventMessage(msgspec.Struct, tag="event"):
     id: str
     position: str
     event: CloudEvent
+
+
+async def next_text(socket: WebSocket) -> str:
+    """Wait for the next message; one that is no text ends the connection."""
+    text = cast("str | None", await socket.receive_text())
+    if text is None:
+        raise WebSocketDisconnect(_UNSUPPORTED_DATA)
+    return text
 
 
 class SocketSession:
@@ -119,7 +129,8 @@ class SocketSession:
 
     async def _received(self) -> ClientMessage:
         while True:
-            text = await self._socket.receive_text()
+            text = await next_text(self._socket)
+            self._access.check_rate(self._socket)
             try:
                 message: ClientMessage = msgspec.json.decode(text, type=ClientMessage)
             except (msgspec.DecodeError, RecursionError) as error:
