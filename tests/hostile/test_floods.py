@@ -11,7 +11,17 @@ import trio
 from smartpubsub import Node
 from smartpubsub.node.transport.streams import STREAM_ERRORS, Stream
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, Bundle, Probe
+from smartpubsub.protocols.runtime.messages import MessageLimits
+from smartpubsub.protocols.scoutsubs.messages import (
+    WHOLE,
+    Announce,
+    Audit,
+    Bundle,
+    Probe,
+    Recall,
+    decode_pieces,
+    encode,
+)
 from smartpubsub.protocols.scoutsubs.spec import SCOUTSUBS
 from tests.hostile.attacker import attackers, nodes, works
 from tests.node.hosts import eventually, run
@@ -97,6 +107,39 @@ def test_a_flood_of_probes_holds_nobody_up(tmp_path: Path) -> None:
             assert await works_soon(target, other)
 
     run(main)
+
+
+def test_questions_that_cost_much_hold_nobody_up(tmp_path: Path) -> None:
+    """300 events and 20,000 filters took 1.4 s of processor time, in which the node did nothing
+    else; a message may have had five times as many filters, and a node keeps 25,000 events."""
+
+    async def main() -> None:
+        async with nodes(tmp_path, 2) as (target, other), attackers(target) as (attacker,):
+            assert await works(target, other)
+            counts = target._engine.host.counts
+            filters = tuple(Predicate.parse(f"surf/z{number}") for number in range(101))
+            await attacker.send(target, Bundle((Audit("surf", 1, filters, 300_000, 0, ()),)))
+            await eventually(lambda: counts.garbage)
+            question = Recall("surf", 1, Predicate.parse("surf/z"), 0, None, 0, None)
+            await attacker.send(target, Bundle((question,) * 1_000))
+            await eventually(lambda: counts.received_kinds["scoutsubs/recall"] >= 100)
+            assert await works_soon(target, other)
+
+    run(main)
+
+
+def test_each_question_that_costs_much_is_handled_by_itself() -> None:
+    filters = (Predicate.parse("surf"),)
+    audit = Audit("surf", 1, filters, 300_000, 0, ())
+    recall = Recall("surf", 1, *filters, 0, None, 0, None)
+    parts = (Probe(1), recall, audit, Probe(2), audit, Probe(3))
+    pieces = [*decode_pieces(encode(Bundle(parts)), MessageLimits())]
+    assert pieces == [
+        Bundle((Probe(1),)),
+        Bundle((recall,)),
+        Bundle((audit, Probe(2))),
+        Bundle((audit, Probe(3))),
+    ]
 
 
 def test_unfinished_messages_take_a_limited_room_for_a_limited_time(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ class Spread(NamedTuple):
     hops: int
 
 
-@_wire.message(7)
+@_wire.message(7, is_costly=True)
 class Fetch(NamedTuple):
     """A question for events and their ancestors, except those that the sender has."""
 
@@ -117,7 +117,7 @@ class Fetch(NamedTuple):
     since_us: int
 
 
-@_wire.message(8)
+@_wire.message(8, is_costly=True)
 class Range(NamedTuple):
     """A question for the events after a place, since a time, or for a number of the newest."""
 

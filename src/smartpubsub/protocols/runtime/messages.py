@@ -526,15 +526,24 @@ class Envelope:
         self._sizes: dict[type, tuple[Callable[[Any], int], int]] = {}
         self._again: dict[type, Again] = {}
         """For messages that begin with an event."""
+        self._costly: dict[type, None] = {}
 
-    def message(self, number: int, name: str = "") -> Callable[[type[T]], type[T]]:
-        """Declare a message with a number, and a name if the name of its class will not do."""
+    def message(
+        self, number: int, name: str = "", *, is_costly: bool = False
+    ) -> Callable[[type[T]], type[T]]:
+        """Declare a message with a number, and a name if the name of its class will not do.
+
+        A costly message makes its receiver look at all that it keeps. Other peers have their turn
+        after each of them.
+        """
         if number in self._numbers.values():
             raise TypeError(f"two messages of {self._package} have the number {number}")
 
         def declare(message: type[T]) -> type[T]:
             self._numbers[message] = number
             self.names[message] = name or _snake_case(message.__name__)
+            if is_costly:
+                self._costly[message] = None
             return message
 
         return declare
@@ -624,6 +633,7 @@ class ListEnvelope(Envelope):
         buffer = parsed(self.buffer, unframed(data, limits.message_bytes_max), name)
         limit(f"a {name}", buffer.parts, limits.part_count_max, "parts")
         budget, reads, again = Budget(limits), self._reads, self._reads_again
+        costly = self._costly
         last_event: Publication | None = None
         for first in range(0, len(buffer.parts) or 1, PARTS_AT_ONCE):
             messages: list[Any] = []
@@ -633,13 +643,15 @@ class ListEnvelope(Envelope):
                     continue
                 body = getattr(part, kind)
                 if kind not in again:
-                    messages.append(reads[kind](body, budget))
-                    continue
-                if body.event or last_event is None:
+                    message = reads[kind](body, budget)
+                elif body.event or last_event is None:
                     message = reads[kind](body, budget)
                     last_event = message.event
                 else:
                     message = again[kind](body, budget, last_event)
+                if type(message) in costly and messages:
+                    yield tuple(messages)
+                    messages = []
                 messages.append(message)
             yield tuple(messages)
 

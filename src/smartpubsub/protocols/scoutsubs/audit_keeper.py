@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.matching import Index
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.scoutsubs.arrival_order import ArrivalOrder
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox, question_hash
@@ -28,6 +31,8 @@ from smartpubsub.seam import Peer
 KEPT_US = 5 * MINUTE
 """How long keepers keep an event: longer than it takes to ask each of them once."""
 KEPT_BYTES_MAX = 32 << 20
+FEW_FILTERS = 3
+"""An index of more filters is faster than each filter by itself."""
 
 
 class _KeptForAudits(NamedTuple):
@@ -150,7 +155,7 @@ class AuditKeeper:
     def _missed(self, part: Audit) -> list[_KeptForAudits]:
         """The events that a subscriber asks for and does not have, the oldest first."""
         since_us, until_us = self._asked_times(part)
-        had = dict.fromkeys(part.had)
+        had, is_wanted = dict.fromkeys(part.had), _any_of(part.filters)
         found = []
         for kept in reversed(self._kept.get(part.attribute, {}).values()):
             if kept.place < since_us:
@@ -158,7 +163,7 @@ class AuditKeeper:
             if (
                 kept.place <= until_us
                 and kept.digest not in had
-                and any(wanted.matches(kept.event.predicate) for wanted in part.filters)
+                and is_wanted(kept.event.predicate)
             ):
                 found.append(kept)
         return found[::-1]
@@ -194,3 +199,13 @@ class AuditKeeper:
         events = [kept.event for tree in self._kept.values() for kept in tree.values()]
         self._order.check()
         assert self._account.size == sum(map(memory_bytes, events))
+
+
+def _any_of(filters: Sequence[Predicate]) -> Callable[[Predicate], bool]:
+    """Whether one of some filters matches an event, in about the same time for any number."""
+    if len(filters) <= FEW_FILTERS:
+        return lambda event: any(wanted.matches(event) for wanted in filters)
+    index = Index("python")
+    for number, wanted in enumerate(filters):
+        index.add(number, wanted)
+    return index.match_any

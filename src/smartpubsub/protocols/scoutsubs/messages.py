@@ -359,7 +359,7 @@ class Adopt(NamedTuple):
 # --- history ---
 
 
-@_wire.message(25)
+@_wire.message(25, is_costly=True)
 class Recall(NamedTuple):
     """A question for the events of an attribute that match, after a place in their order."""
 
@@ -421,13 +421,13 @@ class KeepForAudits(NamedTuple):
     """Whether the keeper is to answer with `Recorded`."""
 
 
-@_wire.message(29)
+@_wire.message(29, is_costly=True)
 class Audit(NamedTuple):
     """A subscriber asks a keeper for the events that it has missed."""
 
     attribute: TreeName
     number: int
-    filters: tuple[Predicate, ...]
+    filters: Few[Predicate]
     age_ms: Duration
     """The question is for events that reached the keeper at most this long ago,"""
     grace_ms: Duration
