@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from smartpubsub import Node
+from smartpubsub.gateway.connections import ConnectionLimits
 from smartpubsub.gateway.server import Gateway
 from smartpubsub.gateway.streams import StreamLimits
 from smartpubsub.node.config_values import Endpoint
@@ -195,10 +196,11 @@ def test_a_slow_reader_is_disconnected_with_a_reason_and_resumes_without_loss(
     tmp_path: Path,
 ) -> None:
     limits = StreamLimits(lag_count_max=20)
+    patient = ConnectionLimits(write_s_max=600)
     count, text = 200, "x" * 60_000  # More than the buffers of a connection hold.
 
     async def main() -> None:
-        async with served(tmp_path, limits=limits) as (_, _, http):
+        async with served(tmp_path, limits=limits, connections=patient) as (_, _, http):
             got: list[Frame] = []
             async with stream(http, "/v1/events", filter="surf") as events:
                 for number in range(count):

@@ -19,11 +19,13 @@ from h2.events import ResponseReceived
 from trio_websocket import ConnectionClosed, WebSocketConnection, open_websocket_url
 
 from smartpubsub import Predicate
-from smartpubsub.gateway import control, operations
+from smartpubsub.gateway import access, control, operations
 from smartpubsub.gateway.connections import ConnectionLimits
+from smartpubsub.gateway.operations import Scope
 from smartpubsub.gateway.server import Gateway
 from smartpubsub.gateway.sources import FilterSource
-from smartpubsub.gateway.streams import BATCH_BYTES_MAX, Item, Streams
+from smartpubsub.gateway.streams import BATCH_BYTES_MAX, Item, StreamLimits, Streams
+from smartpubsub.gateway.tokens import TokenFile
 from tests.gateway.serving import publish, served
 from tests.node.hosts import run
 
@@ -320,5 +322,44 @@ def test_a_listener_gets_few_bytes_at_once(tmp_path: Path) -> None:
                     assert 1 < len(items) < 6
                     assert sum(len(i.json) for i in items[:-1]) < BATCH_BYTES_MAX
             nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+# When the server closes first, trio-websocket leaves its socket to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_token_that_is_revoked_reads_no_open_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "RECHECK_S", 0.1)
+    monkeypatch.setattr(control, "TIDY_S", 0.1)
+    tokens = TokenFile(tmp_path)
+    token = tokens.create("thief", [Scope.READ], None)
+    header = f"Authorization: Bearer {token}\r\n\r\n".encode()
+    limits = StreamLimits(keep_alive_s=0.1)
+
+    async def main() -> None:
+        async with served(tmp_path, at="0.0.0.0", limits=limits) as (_, gateway, _http):
+            place = f"ws://127.0.0.1:{gateway.at.port}"
+            one_answer = STREAM.replace(b"HTTP/1.1", b"HTTP/1.0")
+            stream = await connected(gateway, one_answer.removesuffix(b"\r\n") + header)
+            headers = [(b"Authorization", f"Bearer {token}".encode())]
+            async with (
+                open_websocket_url(f"{place}/v1/socket") as socket,
+                open_websocket_url(f"{place}/v1/control", extra_headers=headers) as session,
+            ):
+                await socket.send_message(json.dumps({"type": "authenticate", "token": token}))
+                await socket.send_message(SUBSCRIBE.decode())
+                assert "subscribed" in await socket.get_message()
+                await session.send_message('{"session":null,"received":0}')
+                await session.get_message()
+                assert "ok" in await asked(session, id=1, do="subscribe", predicate="surf")
+                tokens.revoke("thief")
+                with trio.fail_after(30):
+                    assert "not known" in await socket.get_message()
+                    with pytest.raises(ConnectionClosed):
+                        await session.get_message()
+                    assert await is_cut(stream)
+            await stream.aclose()
 
     run(main)

@@ -26,6 +26,8 @@ from smartpubsub.protocols.runtime.bounded import BoundedDict
 OWN_SITES = frozenset({"same-origin", "none"})
 """Requests of the gateway's own page, and of the user."""
 CLIENT_COUNT_MAX = 4_096
+RECHECK_S = 15.0
+"""How often the token of an open stream is checked again."""
 REQUESTS_PER_S_MAX = 500
 """Requests of one client in a second; an idle client may send as many at once."""
 
@@ -90,6 +92,10 @@ class Access:
         if scope is not None and not token.allows(scope, now):
             raise ProblemError(403, f"the token {token.name!r} has not the scope {scope.value}")
 
+    def permit(self, token: str | None, scope: Scope | None) -> Permit:
+        """Make the permit of a stream that a token with a scope has opened."""
+        return Permit(self, token if self.needs_token else None, scope)
+
     def _check_host(self, connection: HTTPConnection) -> None:
         host = connection.headers.get("host", "")
         name = _host_name(host)
@@ -126,6 +132,23 @@ class Access:
                 headers={"Retry-After": "1"},
             )
         self._allowances[client] = (allowance - 1, now)
+
+
+class Permit:
+    """Whether a stream may go on: a token may expire or be revoked while the stream is open."""
+
+    def __init__(self, access: Access, token: str | None, scope: Scope | None) -> None:
+        self._access = access
+        self._token = token
+        self._scope = scope
+        self._checked_at = trio.current_time()
+
+    def check(self) -> None:
+        """Raise `ProblemError` if the token is no longer good; it is read now and then."""
+        now = trio.current_time()
+        if self._token is not None and now - self._checked_at >= RECHECK_S:
+            self._checked_at = now
+            self._access.check_token(self._token, self._scope)
 
 
 def _host_name(host: str) -> str:

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket
 from smartpubsub.client.web_socket import PATH
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.gateway import documents
-from smartpubsub.gateway.access import Access
+from smartpubsub.gateway.access import Access, bearer
 from smartpubsub.gateway.control import ControlSessions
 from smartpubsub.gateway.events import EventOperations
 from smartpubsub.gateway.groups import GroupOperations
@@ -23,6 +23,7 @@ from smartpubsub.gateway.network import NetworkOperations
 from smartpubsub.gateway.operations import BODY_BYTES_MAX, Call, Operation, json_response
 from smartpubsub.gateway.page_files import PageOperations
 from smartpubsub.gateway.problems import ProblemError, problem_of
+from smartpubsub.gateway.sse import StreamResponse
 from smartpubsub.gateway.streams import Streams
 from smartpubsub.gateway.subscriptions import SubscriptionOperations
 from smartpubsub.gateway.topics import TopicOperations
@@ -111,7 +112,10 @@ def _endpoint(
         try:
             access.check(request, operation.scope)
             _check_length(request)
-            return await operation.answer(request)
+            response = await operation.answer(request)
+            if isinstance(response, StreamResponse):
+                response.permit = access.permit(bearer(request), operation.scope)
+            return response
         except ProblemError as problem:
             return problem.response()
         except SmartPubSubError as error:

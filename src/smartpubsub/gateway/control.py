@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from trio_typing import TaskStatus
 
 from smartpubsub.client.numbered import END, RECEIVED, NumberedLines
-from smartpubsub.gateway.access import Access, bearer
+from smartpubsub.gateway.access import Access, Permit, bearer
 from smartpubsub.gateway.operations import Scope
 from smartpubsub.gateway.problems import ProblemError
 from smartpubsub.gateway.websocket import next_text
@@ -26,6 +26,7 @@ from smartpubsub.node.control.server import Control
 from smartpubsub.node.errors import ControlError, LostNodeError, error_document
 
 SESSION_COUNT_MAX = 1_024
+TIDY_S = 12.0
 LINGER_S = 120.0
 """How long a session waits for its client to connect again."""
 WAITING_BYTES_MAX = 16 << 20
@@ -93,6 +94,8 @@ class _Session(trio.abc.Stream):
         self._is_over = False
         self._attached = trio.CancelScope()
         self.is_attached = False
+        self.permit: Permit | None = None
+        """Of the client that was attached last."""
 
     # --- for the control ---
 
@@ -197,6 +200,16 @@ class _Session(trio.abc.Stream):
         self._changed = trio.Event()
 
 
+def _is_allowed(session: _Session) -> bool:
+    """Whether the token of a session is still good: its subscriptions go on without requests."""
+    try:
+        if session.permit is not None:
+            session.permit.check()
+    except ProblemError:
+        return False
+    return True
+
+
 class ControlSessions:
     """All sessions of a gateway."""
 
@@ -211,10 +224,13 @@ class ControlSessions:
         async with trio.open_nursery() as self._nursery:
             task_status.started()
             while True:
-                await trio.sleep(LINGER_S / 10)
+                await trio.sleep(TIDY_S)
                 oldest = trio.current_time() - LINGER_S
                 for id, session in list(self._sessions.items()):
-                    if not session.is_attached and session.unused_since < oldest:
+                    if not _is_allowed(session):
+                        del self._sessions[id]
+                        session.drop()
+                    elif not session.is_attached and session.unused_since < oldest:
                         # Its requests take a while to end. A client that returns meanwhile gets
                         # an error, and does not resume them.
                         del self._sessions[id]
@@ -250,6 +266,7 @@ class ControlSessions:
         def check(request: bytes) -> bytes | None:
             return self._refusal(socket, token, request)
 
+        session.permit = self._access.permit(token, None)
         await session.attach(socket, opening.received, check)
 
     async def _refuse(self, socket: WebSocket, error: ControlError) -> None:

@@ -9,6 +9,8 @@ import trio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from smartpubsub.gateway.access import Permit
+from smartpubsub.gateway.problems import ProblemError
 from smartpubsub.gateway.streams import (
     Closed,
     EndOfStored,
@@ -43,6 +45,7 @@ class StreamResponse(Response):
         self._opening = opening
         self._reader = reader
         self._streams = streams
+        self.permit: Permit | None = None
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
@@ -63,6 +66,11 @@ class StreamResponse(Response):
             await send({"type": "http.response.body", "body": body, "more_body": True})
             items: list[StreamItem] = [Closed(TOO_SLOW)] if reader.is_too_slow else []
             items = items or await self._streams.items_of(reader)
+            try:
+                if self.permit is not None:
+                    self.permit.check()
+            except ProblemError as problem:
+                items = [Closed(str(problem))]
             body = frames(items) or _KEEP_ALIVE
             if items and isinstance(items[-1], Closed):
                 await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -101,6 +101,7 @@ class SocketSession:
         self._access = access
         self._open: dict[str, trio.CancelScope] = {}
         self._one_at_a_time = trio.Lock()
+        self._permit = access.permit(None, Scope.READ)
 
     async def serve(self) -> None:
         """Serve until the client leaves."""
@@ -124,6 +125,7 @@ class SocketSession:
             message = await self._received()
             if isinstance(message, Authenticate):
                 self._access.check_token(message.token, Scope.READ)
+                self._permit = self._access.permit(message.token, Scope.READ)
                 return
         raise ProblemError(401, "authenticate first")
 
@@ -179,7 +181,9 @@ class SocketSession:
         async with listening as listener:
             await self._say(Answer("subscribed", wanted.id))
             while not listener.is_too_slow:
-                for item in await self._streams.items_of(listener):
+                items = await self._streams.items_of(listener)
+                self._permit.check()
+                for item in items:
                     if isinstance(item, Closed):
                         return item.reason
                     await self._send(_message(wanted.id, item))
