@@ -154,6 +154,25 @@ def test_what_a_peer_says_of_itself_comes_first() -> None:
     assert book.of(OTHER.peer) == ()
 
 
+def test_a_book_forgets_peers_whose_addresses_are_no_longer_awaited() -> None:
+    """Other peers can name any number of peers that do not exist."""
+    book = AddressBook(2, 3, 100)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(book.wait_for, PEER.peer)
+            for number in range(5):
+                with trio.move_on_after(0):
+                    await book.wait_for(b"%d" % number)
+            with trio.move_on_after(0):
+                await book.wait_for(PEER.peer)
+            assert len(book) == 1
+            book.hear(PEER.peer, [tcp(1)])
+
+    trio.run(main)
+    assert len(book) == 1
+
+
 def test_a_book_has_room_for_so_much() -> None:
     book = AddressBook(2, 3, 100)
     for number in range(5):

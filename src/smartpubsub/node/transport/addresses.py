@@ -32,7 +32,7 @@ class AddressBook:
         self._hearsay: OrderedDict[Peer, tuple[bytes, ...]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._own) + len(self._hearsay)
+        return len(self._own) + len(self._hearsay) + len(self._awaited)
 
     def hear(self, peer: Peer, addresses: Sequence[bytes]) -> None:
         """Record addresses that another peer states; the latest come first."""
@@ -58,8 +58,15 @@ class AddressBook:
 
     async def wait_for(self, peer: Peer) -> None:
         """Wait until an address of a peer is known."""
-        if not self.of(peer):
-            await self._awaited.setdefault(peer, trio.Event()).wait()
+        if self.of(peer):
+            return
+        is_known = self._awaited.setdefault(peer, trio.Event())
+        try:
+            await is_known.wait()
+        finally:
+            # Other peers invent peers without addresses, so those must not stay here.
+            if self._awaited.get(peer) is is_known and not is_known.statistics().tasks_waiting:
+                del self._awaited[peer]
 
     def _usable(self, addresses: Sequence[bytes]) -> tuple[bytes, ...]:
         short = [address for address in addresses if len(address) <= self._address_bytes_max]
