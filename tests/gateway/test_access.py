@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import trio
 from smartpubsub import Node
 from smartpubsub.gateway.operations import Scope
 from smartpubsub.gateway.server import Gateway, GatewayError
-from smartpubsub.gateway.tokens import TokenFile
+from smartpubsub.gateway.tokens import TokenError, TokenFile
 from smartpubsub.node.config_values import Endpoint
 from tests.gateway.serving import publish, served
 from tests.node.hosts import LOOPBACK, run
@@ -65,6 +66,17 @@ def test_the_file_of_tokens_is_private_and_has_no_token(tmp_path: Path) -> None:
     (file,) = tmp_path.iterdir()
     assert text not in file.read_text()
     assert file.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("damage", [b"\xff", "\u00e9".encode()])
+def test_a_damaged_file_of_tokens_is_an_error_or_knows_no_token(
+    damage: bytes, tmp_path: Path
+) -> None:
+    text = TokenFile(tmp_path).create("a", [Scope.READ], None)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes().replace(b'"digest":"', b'"digest":"' + damage))
+    with suppress(TokenError):
+        assert TokenFile(tmp_path).find(text) is None
 
 
 def test_other_hosts_and_other_origins_get_nothing(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class TokenFile:
                 self._stamp = stamp
         except FileNotFoundError:
             self._tokens, self._stamp = [], None
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise TokenError(
                 f"{self._path}: {error}; remove the file and make new tokens"
             ) from None
@@ -84,8 +84,8 @@ class TokenFile:
 
     def find(self, text: str) -> Token | None:
         """Find a token by its text."""
-        digest = _digest(text)
-        found = [t for t in self.all() if secrets.compare_digest(t.digest, digest)]
+        digest = _digest(text).encode()
+        found = [t for t in self.all() if secrets.compare_digest(t.digest.encode(), digest)]
         return found[0] if found else None
 
     def _write(self, tokens: list[Token]) -> None:
