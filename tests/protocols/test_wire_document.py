@@ -27,7 +27,7 @@ from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.scoutsubs import messages as scout
 from smartpubsub.protocols.scoutsubs.attestation import held_bytes
 from smartpubsub.protocols.scoutsubs.messages import (
-    NOBODY,
+    NO_PEER,
     WHOLE,
     Bundle,
     BundleBuffer,
@@ -43,7 +43,7 @@ EVENT = Publication.of(ID, SURF, b"hi", b"sig")
 ADDRESS = bytes.fromhex("047f000001060fa1")
 CONTACT = Contact.of(b"q", (ADDRESS,))
 SIGNATURE = b"sig"
-CONFIRM = scout.Confirm(ID, "surf", NOBODY)
+CONFIRM = scout.Confirm(ID, "surf", NO_PEER)
 CHILD = scout.ChildCopy(CONTACT, 1, 5, (SURF,), None, ())
 
 QUESTION = Message(Kind.FIND_NODE, b"surf")
@@ -69,7 +69,7 @@ SAID: dict[str, Part] = {
     ),
     "`Admitted`, but refused: `no`": scout.Admitted(ID, "surf", "no"),
     "`Completed`": scout.Completed(ID, "surf"),
-    "`Notify`, three links": scout.Notify(EVENT, "surf", 3, False, NOBODY),
+    "`Notify`, three links": scout.Notify(EVENT, "surf", 3, False, NO_PEER),
     "`Notify`, again, on behalf of `q`": scout.Notify(EVENT, "surf", 3, True, b"q"),
     "`Confirm`": CONFIRM,
     "`Elsewhere`, `surf`": scout.Elsewhere("surf", (SURF,)),

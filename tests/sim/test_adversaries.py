@@ -9,7 +9,7 @@ from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.scoutsubs import messages as scout
-from smartpubsub.protocols.scoutsubs.messages import NOBODY, Bundle
+from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Bundle
 from smartpubsub.seam import Answer, Asked
 from smartpubsub.sim.adversaries.kinds import KINDS, Adversary, AdversaryError, chosen_nodes
 from smartpubsub.sim.adversaries.lies import Liar, forged_answers, without_events
@@ -74,16 +74,16 @@ def test_a_node_is_one_kind_of_adversary() -> None:
 
 def test_a_dropper_invents_the_confirmation_of_what_it_does_not_send() -> None:
     probe = scout.Probe(1)
-    notify = scout.Notify(EVENT, "surf", 1, False, NOBODY)
+    notify = scout.Notify(EVENT, "surf", 1, False, NO_PEER)
 
     lie = without_events(Bundle((notify, probe)), lambda _: True)
 
     assert lie.told == Bundle((probe,))
-    assert lie.invented == (Bundle((scout.Confirm(EVENT.id, "surf", NOBODY),)),)
+    assert lie.invented == (Bundle((scout.Confirm(EVENT.id, "surf", NO_PEER),)),)
 
 
 def test_what_is_not_withheld_is_sent() -> None:
-    message = Bundle((scout.Notify(EVENT, "surf", 1, False, NOBODY),))
+    message = Bundle((scout.Notify(EVENT, "surf", 1, False, NO_PEER),))
 
     assert without_events(message, lambda _: False).told == message
 

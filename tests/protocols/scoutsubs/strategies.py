@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.scoutsubs import messages
-from smartpubsub.protocols.scoutsubs.messages import HOPS_MAX, NOBODY, WHOLE, Bundle
+from smartpubsub.protocols.scoutsubs.messages import HOPS_MAX, NO_PEER, WHOLE, Bundle
 from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX
 from tests.predicates.said import predicate
 from tests.predicates.strategies import names, said
@@ -21,7 +21,7 @@ bases = st.just(WHOLE) | numbers.filter(lambda number: number < NUMBER_MAX)
 flags = st.booleans()
 more = st.integers(0, messages.RANGE_COUNT_MAX - 1)
 attributes = names() | st.sampled_from([127, 128, 1024]).map(lambda length: "n" * length)
-peers_or_none = st.just(NOBODY) | peers
+peers_or_none = st.just(NO_PEER) | peers
 addresses = st.lists(st.binary(max_size=40) | st.just(b"a" * 512), max_size=3).map(tuple)
 contacts = st.builds(Contact.of, peers, addresses)
 some_contacts = st.lists(contacts, max_size=3).map(tuple)

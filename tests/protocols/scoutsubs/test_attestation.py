@@ -14,7 +14,7 @@ from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.runtime.rules import refusal_of
 from smartpubsub.protocols.scoutsubs.attestation import Attestation, held_bytes
 from smartpubsub.protocols.scoutsubs.messages import (
-    NOBODY,
+    NO_PEER,
     WHOLE,
     Admitted,
     Announce,
@@ -150,7 +150,7 @@ def test_acknowledgements_of_others_confirm_nothing() -> None:
     forest.world.pause(forest.host(5), forest.world.now + MINUTE)
     id = forest.publish(3, "surf", wants_all=True)
     forest.run(SECOND)
-    tell(forest, 0, 3, Confirm(id, "surf", NOBODY))
+    tell(forest, 0, 3, Confirm(id, "surf", NO_PEER))
     tell(forest, 3, 4, Completed(id, "surf"))
 
     assert 0 in forest.holders(id)

@@ -18,7 +18,7 @@ from smartpubsub.protocols.scoutsubs.fragments import (
     fragments_of,
 )
 from smartpubsub.protocols.scoutsubs.messages import (
-    NOBODY,
+    NO_PEER,
     WHOLE,
     Announce,
     ChildCopy,
@@ -74,7 +74,7 @@ def test_fragments_are_short() -> None:
 @given(contacts)
 def test_a_child_with_many_filters_is_told_of_in_several_fragments(contact: Contact) -> None:
     child = ChildCopy(contact, 0, 3, FILTERS, None, ())
-    part = Pulled("surf", True, NOBODY, (child,), ())
+    part = Pulled("surf", True, NO_PEER, (child,), ())
     pieces = fragments_of(part, 3_000)
 
     assert len(pieces) > 1

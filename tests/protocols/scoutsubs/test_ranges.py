@@ -15,7 +15,7 @@ from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Held
 from smartpubsub.protocols.scoutsubs.attestation import Attestation
 from smartpubsub.protocols.scoutsubs.messages import (
-    NOBODY,
+    NO_PEER,
     RANGE_COUNT_MAX,
     Admitted,
     Bundle,
@@ -39,7 +39,7 @@ def event(number: int, publisher: bytes = b"p") -> EventId:
 ids = st.builds(event, st.integers(1, 6), st.sampled_from([b"p", b"q"]))
 names = st.sampled_from(["surf", "rain"])
 parts = st.one_of(
-    st.builds(Confirm, ids, names, st.sampled_from([NOBODY, b"q"]), st.just(0)),
+    st.builds(Confirm, ids, names, st.sampled_from([NO_PEER, b"q"]), st.just(0)),
     st.builds(Done, ids, names, st.just(0)),
     st.builds(Recorded, ids, names, st.booleans(), st.just(b""), st.just(0)),
     st.builds(
@@ -94,11 +94,11 @@ def test_what_is_done_stays_between_two_other_messages(queue: list[Part]) -> Non
 
 
 def test_consecutive_events_are_one_message_at_the_place_of_the_last() -> None:
-    queue = [Confirm(event(n), "surf", NOBODY) for n in (1, 2, 3)]
+    queue = [Confirm(event(n), "surf", NO_PEER) for n in (1, 2, 3)]
     other = Recorded(event(2), "surf", False)
     assert in_ranges([queue[0], other, *queue[1:]]) == [
         other,
-        Confirm(event(1), "surf", NOBODY, more=2),
+        Confirm(event(1), "surf", NO_PEER, more=2),
     ]
 
 
@@ -108,7 +108,7 @@ def test_what_differs_stays_apart() -> None:
         (Done(event(2), "surf"), Done(event(1), "surf")),
         (Done(event(1), "surf"), Done(event(2), "rain")),
         (Done(event(1), "surf"), Done(event(2, b"q"), "surf")),
-        (Confirm(event(1), "surf", NOBODY), Confirm(event(2), "surf", b"q")),
+        (Confirm(event(1), "surf", NO_PEER), Confirm(event(2), "surf", b"q")),
         (Recorded(event(1), "surf", True), Recorded(event(2), "surf", False)),
         (
             Admitted(event(1), "surf", "", holders=(Holder(b"a", b"1"),)),

@@ -10,7 +10,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.scoutsubs.flight import Flight
 from smartpubsub.protocols.scoutsubs.membership import Role
-from smartpubsub.protocols.scoutsubs.messages import NOBODY, Confirm
+from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Confirm
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
 from smartpubsub.sim.kernel.population import settled_tables
@@ -242,7 +242,7 @@ def test_an_event_that_is_confirmed_by_its_own_retransmission_is_not_awaited() -
     scouts = forest.scouts(0)
 
     def retransmit(_: Flight) -> None:
-        confirm = Confirm(id, "surf", NOBODY)
+        confirm = Confirm(id, "surf", NO_PEER)
         scouts._dissemination.on_confirm(forest.contacts[2].peer, confirm)
 
     vars(scouts._dissemination)["retransmit"] = retransmit

@@ -15,7 +15,7 @@ from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.scoutsubs import messages
 from smartpubsub.protocols.scoutsubs.messages import (
-    NOBODY,
+    NO_PEER,
     PART_KINDS,
     WHOLE,
     Bundle,
@@ -64,14 +64,14 @@ def bundle(*said: Part) -> Bundle:
     ("said", "data"),
     [
         (
-            messages.Notify(EVENT, "surf", 3, False, NOBODY),
+            messages.Notify(EVENT, "surf", 3, False, NO_PEER),
             f"3c 0a 3a 0a 38 {EVENT_HEX} {ATTRIBUTE_HEX} 18 03",
         ),
         (
             messages.Notify(EVENT, "surf", 3, True, b"q"),
             f"41 0a 3f 0a 3d {EVENT_HEX} {ATTRIBUTE_HEX} 18 03 20 01 2a 01 71",
         ),
-        (messages.Confirm(ID, "surf", NOBODY), f"17 0a 15 12 13 {ID_HEX} {ATTRIBUTE_HEX}"),
+        (messages.Confirm(ID, "surf", NO_PEER), f"17 0a 15 12 13 {ID_HEX} {ATTRIBUTE_HEX}"),
         (
             messages.Announce("surf", 1, 5, 4, (SURF,), (), CONTACT, (CONTACT,), False),
             "26 0a 24 2a 22"
@@ -111,7 +111,7 @@ def test_the_simulator_counts_the_bytes_that_encoding_gives(sent: Bundle) -> Non
 def test_an_event_is_written_once_where_parts_that_follow_are_about_it_too() -> None:
     other = Publication.of(ID._replace(number=301), SURF, b"ho", b"sig")
     parts: list[Part] = [
-        messages.Notify(EVENT, "surf", 1, False, NOBODY),
+        messages.Notify(EVENT, "surf", 1, False, NO_PEER),
         messages.Probe(1),
         messages.Record(EVENT, "surf", 1, False, 0),
         messages.Record(other, "surf", 1, False, 0),
@@ -272,7 +272,7 @@ def test_bundles_at_the_limits_are_taken(fits: Bundle) -> None:
         ([messages.Pull("n" * 1025)], "an attribute of 1025 bytes; at most 1024"),
         ([messages.Pull("é" * 513)], "an attribute of 1026 bytes; at most 1024"),
         ([messages.Admitted(ID, "a", "x" * 11)], "a text of 11 bytes; at most 10"),
-        ([messages.Confirm(EventId(b"p" * 129, 0, 1), "a", NOBODY)], "a peer id of 129 bytes"),
+        ([messages.Confirm(EventId(b"p" * 129, 0, 1), "a", NO_PEER)], "a peer id of 129 bytes"),
         ([messages.Confirm(ID, "a", b"p" * 129)], "a peer id of 129 bytes"),
         ([messages.Done(ID, "a", 64)], "an acknowledgement of 65 events; at most 64"),
         ([messages.Done(ID, "a", 3), messages.Done(ID, "a", 2)], "more than 4 entries"),
@@ -293,7 +293,7 @@ def test_bundles_at_the_limits_are_taken(fits: Bundle) -> None:
         (
             [
                 messages.Pulled(
-                    "a", False, NOBODY, (), (messages.Record(EVENT, "a", 0, False, 0),) * 5
+                    "a", False, NO_PEER, (), (messages.Record(EVENT, "a", 0, False, 0),) * 5
                 )
             ],
             "lists",

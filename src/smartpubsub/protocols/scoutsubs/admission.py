@@ -21,7 +21,7 @@ from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.flight import FlightState, RootFlight
 from smartpubsub.protocols.scoutsubs.forwarding import Forwarding
 from smartpubsub.protocols.scoutsubs.membership import Role, TreeMembership
-from smartpubsub.protocols.scoutsubs.messages import NOBODY, Admitted, Completed, Raise, Record
+from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Admitted, Completed, Raise, Record
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.replicas import EventReplica, EventReplicas
@@ -145,7 +145,7 @@ class Admission:
         # In unreliable variants a child that forwards an event has sent it down already.
         table = self._filters.tables[attribute]
         is_below = not self._settings.is_reliable and came_from in table.children
-        excluded = came_from if is_below and came_from else NOBODY
+        excluded = came_from if is_below and came_from else NO_PEER
         self._dissemination.spread(flight, excluded=excluded)
         copies = len(flight.targets) + self._settings.backups
         self._shards.add_load(attribute, event.id.publisher, copies)

@@ -24,7 +24,7 @@ from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.flight import Flight, FlightTarget, RootFlight
 from smartpubsub.protocols.scoutsubs.local_delivery import LocalDelivery
 from smartpubsub.protocols.scoutsubs.messages import (
-    NOBODY,
+    NO_PEER,
     Confirm,
     NoCopy,
     Notify,
@@ -49,7 +49,7 @@ class _ChildLink:
     """The events under way to a child."""
 
     child: ScoutChild
-    path: Peer = NOBODY
+    path: Peer = NO_PEER
     """The peer that the last event was sent to: the child, or the end of its shortcut."""
     sent_us: int = -1 << 62
     outstanding: int = 0
@@ -152,7 +152,7 @@ class Dissemination:
 
     def root_flight(self, key: EventKey) -> RootFlight | None:
         """An event in flight from this node as the rendezvous."""
-        flight = self._flights.get(key, _NO_FLIGHTS).get(NOBODY)
+        flight = self._flights.get(key, _NO_FLIGHTS).get(NO_PEER)
         return flight if isinstance(flight, RootFlight) else None
 
     def root_flights(self, attribute: str | None = None) -> list[RootFlight]:
@@ -170,23 +170,23 @@ class Dissemination:
         flight = self._flights.get(key, _NO_FLIGHTS).get(part.on_behalf)
         if flight is not None:
             if isinstance(flight, RootFlight):
-                self._confirm(peer, key, NOBODY)  # This node has custody of it.
+                self._confirm(peer, key, NO_PEER)  # This node has custody of it.
                 return
             flight.upstream = peer
             is_due = now - flight.retransmitted_us >= self._times.timeout_us
             if part.is_resend and is_due:
                 self.retransmit(flight)
-        elif part.on_behalf == NOBODY and (
+        elif part.on_behalf == NO_PEER and (
             part.attribute not in self._filters.tables or key in self._delivered
         ):
-            self._confirm(peer, key, NOBODY)
+            self._confirm(peer, key, NO_PEER)
         elif self._delivered.is_replay(key):
             self._outbox.reject("replay")
         elif self.is_full:
             self._outbox.reject("events")  # An unconfirmed event is retransmitted.
         elif not self._signing.is_signed(part.event):
             self._outbox.reject("signature")
-        elif part.on_behalf != NOBODY:
+        elif part.on_behalf != NO_PEER:
             self._stand_in(peer, part)
         else:
             # The event may have been lost for long on its way here.
@@ -201,7 +201,7 @@ class Dissemination:
         self,
         flight: Flight,
         *,
-        excluded: Peer = NOBODY,
+        excluded: Peer = NO_PEER,
         is_resend: bool = False,
         former: Mapping[Peer, FormerChild] = MappingProxyType({}),
     ) -> None:
@@ -315,7 +315,7 @@ class Dissemination:
             self._outbox.queue(path, Offer(event.id, attribute, event.predicate))
         else:
             if flight.notify is None:
-                flight.notify = Notify(event, attribute, flight.hops + 1, False, NOBODY)
+                flight.notify = Notify(event, attribute, flight.hops + 1, False, NO_PEER)
             self._outbox.queue(path, flight.notify)
 
     def on_want(self, peer: Peer, part: Want) -> None:
@@ -330,7 +330,7 @@ class Dissemination:
                 wanted.matches(found.event.predicate) for wanted in child.filters
             ):
                 hops = found.hops + 1
-                self._outbox.queue(peer, Notify(found.event, part.attribute, hops, False, NOBODY))
+                self._outbox.queue(peer, Notify(found.event, part.attribute, hops, False, NO_PEER))
                 return
 
     # --- retransmission ---
@@ -360,7 +360,7 @@ class Dissemination:
     def retransmit_to(self, flight: Flight, peer: Peer) -> None:
         """Send an event to a child again, and after some tries also to one of its replicas."""
         target = flight.targets[peer]
-        part = Notify(flight.event, flight.attribute, flight.hops + 1, True, NOBODY)
+        part = Notify(flight.event, flight.attribute, flight.hops + 1, True, NO_PEER)
         if peer == self._own.peer:  # This node stands in for its own parent.
             self.on_notify(peer, part)
             return
@@ -398,7 +398,7 @@ class Dissemination:
     def _release_held(self, link: _ChildLink) -> None:
         held, link.held = link.held, []
         for key in held:
-            flight = self._flights.get(key, {}).get(NOBODY)
+            flight = self._flights.get(key, {}).get(NO_PEER)
             if flight is not None and link.child.contact.peer in flight.targets:
                 self._send_first(flight, link.child)
 
@@ -467,9 +467,9 @@ class Dissemination:
         It is the sender, a child whose shortcut leads to the sender, or the child that the sender
         was asked to stand in for.
         """
-        if on_behalf == NOBODY and peer in flight.targets:
+        if on_behalf == NO_PEER and peer in flight.targets:
             return peer
-        if on_behalf != NOBODY:
+        if on_behalf != NO_PEER:
             target = flight.targets.get(on_behalf)
             asked = (*target.backups, self._own) if target is not None else ()
             return on_behalf if any(contact.peer == peer for contact in asked) else None
@@ -511,7 +511,7 @@ class Dissemination:
     def _send_unconfirmed(self, peer: Peer, attribute: str | None = None) -> None:
         for flight in self._flights_to(peer):
             if flight.targets[peer].tries and attribute in (None, flight.attribute):
-                part = Notify(flight.event, flight.attribute, flight.hops + 1, True, NOBODY)
+                part = Notify(flight.event, flight.attribute, flight.hops + 1, True, NO_PEER)
                 self._outbox.queue(peer, part)
 
     def on_peer_down(self, peer: Peer) -> None:

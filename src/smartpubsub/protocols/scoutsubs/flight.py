@@ -12,7 +12,7 @@ from enum import Enum
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.publication import Publication
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
-from smartpubsub.protocols.scoutsubs.messages import NOBODY, Notify, Record
+from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Notify, Record
 from smartpubsub.protocols.scoutsubs.timeouts import MS
 from smartpubsub.seam import Peer
 
@@ -62,7 +62,7 @@ class Flight:
     upstream: Peer | None
     """The node to confirm to; None at the rendezvous, and in unreliable variants."""
     sent_us: int
-    on_behalf: Peer = NOBODY
+    on_behalf: Peer = NO_PEER
     state: FlightState = FlightState.UNCONFIRMED
     targets: dict[Peer, FlightTarget] = field(default_factory=dict)
     retransmitted_us: int = 0

@@ -16,7 +16,7 @@ from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.dissemination import Dissemination
 from smartpubsub.protocols.scoutsubs.flight import Flight
 from smartpubsub.protocols.scoutsubs.membership import Role, TreeMembership
-from smartpubsub.protocols.scoutsubs.messages import NOBODY, Raise
+from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Raise
 from smartpubsub.protocols.scoutsubs.new_trees import NewTrees
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
@@ -77,7 +77,7 @@ class Forwarding:
             return hop.peer
         if not self._settings.is_reliable and tree is not None:
             flight = Flight(part.event, attribute, part.hops, None, self._outbox.now)
-            self._dissemination.spread(flight, excluded=came_from or NOBODY)
+            self._dissemination.spread(flight, excluded=came_from or NO_PEER)
         self._outbox.queue(hop.peer, part._replace(hops=part.hops + 1))
         return hop.peer
 

@@ -29,7 +29,7 @@ from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.arrival_order import ArrivalOrder
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey, digest_of_id
-from smartpubsub.protocols.scoutsubs.messages import NOBODY, Inherit, Recall, Recalled, Span
+from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Inherit, Recall, Recalled, Span
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
@@ -66,7 +66,7 @@ def place_of(event: Publication) -> HistoryPlace:
 
 def place_before(since_us: int, after: EventId | None = None) -> HistoryPlace:
     """The place before all events of a time, or at an event of that time."""
-    return HistoryPlace(since_us, after or EventId(NOBODY, 0, 0))
+    return HistoryPlace(since_us, after or EventId(NO_PEER, 0, 0))
 
 
 class History:

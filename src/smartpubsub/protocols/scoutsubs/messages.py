@@ -32,7 +32,7 @@ from smartpubsub.protocols.runtime.messages import (
 )
 from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX, attribute_of
 
-NOBODY = b""
+NO_PEER = b""
 """No peer."""
 WHOLE = -1
 """The base of an announcement that has all filters, and no change since a version."""
@@ -189,7 +189,7 @@ class Notify(NamedTuple):
     hops: Hops
     is_resend: bool
     on_behalf: PeerId
-    """The peer whose children get the event from a replica of its table; usually `NOBODY`."""
+    """The peer whose children get the event from a replica of its table; usually `NO_PEER`."""
 
 
 @_wire.message(2)
@@ -317,7 +317,7 @@ class Pulled(NamedTuple):
     attribute: TreeName
     was_root: bool
     owner: PeerId
-    """The parent of these children; `NOBODY` if there is no replica."""
+    """The parent of these children; `NO_PEER` if there is no replica."""
     children: tuple[ChildCopy, ...]
     records: tuple[Record, ...]
     epoch: ShardEpoch = 0

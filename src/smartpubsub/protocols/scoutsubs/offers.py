@@ -17,7 +17,7 @@ from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.dissemination import Dissemination
 from smartpubsub.protocols.scoutsubs.filter_table import FilterTable
 from smartpubsub.protocols.scoutsubs.filters import Filters
-from smartpubsub.protocols.scoutsubs.messages import NOBODY, Notify, Offer, Want
+from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Notify, Offer, Want
 from smartpubsub.protocols.scoutsubs.recent_events import RecentEvent, RecentEvents
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.shard_names import base_name, is_split, tree_name
@@ -66,7 +66,7 @@ class Offers:
         """Pass on an event from the parent, unless it waits behind one that was offered before."""
         name = part.attribute, part.event.id.publisher
         line = self._lines.get(name)
-        if line is None or part.on_behalf != NOBODY:
+        if line is None or part.on_behalf != NO_PEER:
             self._dissemination.on_notify(peer, part)
             return
         for held in line:
@@ -197,4 +197,4 @@ def _id(part: Notify | Offer) -> EventId:
 
 
 def _as_notify(part: Offer, known: RecentEvent) -> Notify:
-    return Notify(known.event, part.attribute, known.hops, False, NOBODY)
+    return Notify(known.event, part.attribute, known.hops, False, NO_PEER)

@@ -14,7 +14,7 @@ from smartpubsub.protocols.scoutsubs.audit_keeper import AuditKeeper
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.history import History
 from smartpubsub.protocols.scoutsubs.messages import (
-    NOBODY,
+    NO_PEER,
     ChildCopy,
     CopyTree,
     Done,
@@ -157,10 +157,10 @@ class TableReplicas:
         self._outbox.queue(peer, PulledOwn(trees))
 
     def root_copy(self, attribute: str) -> tuple[Peer, tuple[ChildCopy, ...]]:
-        """The rendezvous with the newest copy, and its children; `NOBODY` if there is none."""
+        """The rendezvous with the newest copy, and its children; `NO_PEER` if there is none."""
         found = self._of_roots.get(attribute)
         if not found:
-            return NOBODY, ()
+            return NO_PEER, ()
         owner = max(found, key=lambda owner: (found[owner].heard_us, owner))
         return owner, tuple(found[owner].children.values())
 

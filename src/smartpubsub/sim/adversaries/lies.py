@@ -20,7 +20,7 @@ from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.pulsarcast.messages import Parcel
 from smartpubsub.protocols.scoutsubs import messages as scout
 from smartpubsub.protocols.scoutsubs.attestation import held_bytes, kept_bytes
-from smartpubsub.protocols.scoutsubs.messages import NOBODY, Bundle
+from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Bundle
 from smartpubsub.seam import Peer
 
 Withheld = Callable[[bytes], bool]
@@ -98,7 +98,7 @@ def _scout(part: Any, withheld: Withheld) -> Lie:
         case scout.Notify(event, attribute) if withheld(name_of(event.id)):
             return Lie(None, part, (scout.Confirm(event.id, attribute, part.on_behalf),))
         case scout.Offer(id, attribute) if withheld(name_of(id)):
-            return Lie(None, part, (scout.Confirm(id, attribute, NOBODY),))
+            return Lie(None, part, (scout.Confirm(id, attribute, NO_PEER),))
         case scout.Raise(event) if withheld(name_of(event.id)):
             return Lie(None, part)
         case scout.Record(event, attribute) if withheld(name_of(event.id)):
