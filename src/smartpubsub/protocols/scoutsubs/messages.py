@@ -33,7 +33,7 @@ from smartpubsub.protocols.runtime.messages import (
 from smartpubsub.protocols.scoutsubs.shard_names import EPOCH_MAX, attribute_of
 
 NO_PEER = b""
-"""No peer."""
+"""The value of a field that names no peer."""
 WHOLE = -1
 """The base of an announcement that has all filters, and no change since a version."""
 NO_EVIDENCE = b""
