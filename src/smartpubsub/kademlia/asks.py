@@ -25,8 +25,6 @@ class OpenAsk:
     """The interval between transmissions, from the second on."""
     is_overdue: bool = False
     """Whether the node has repeated the request because no answer came."""
-    repeated_at: int = 0
-    """When the node has last repeated it."""
     is_verification: bool = False
     is_brief: bool = False
     """Whether the query does not wait for a slow peer, which then does not count as failed."""
@@ -52,8 +50,6 @@ class Asks:
         self._late: dict[int, OpenAsk] = {}
         self._usual_us = 0
         """The smoothed round-trip time."""
-        self._prompt_us = 0
-        """The smoothed round-trip time of requests that were not repeated."""
         self._pinging: dict[bytes, None] = {}
         self._verifying: dict[bytes, None] = {}
         self._last_number = 0
@@ -124,7 +120,7 @@ class Asks:
         ask = self._open.get(number) or self._late.get(number)
         if ask is None or ask.contact.peer != peer:
             return None
-        self._measure(ask, now)
+        self._usual_us += (now - ask.asked_at - self._usual_us) // 8
         if ask.has_failed:
             del self._late[number]
         else:
@@ -133,20 +129,6 @@ class Asks:
         if ask.is_verification:
             self._repeat_overdue(peer, now)
         return ask
-
-    def _measure(self, ask: OpenAsk, now: int) -> None:
-        """Count the time that a request took.
-
-        The answer to a repeated request may be to the first transmission or to the last. If it
-        comes as soon after the last as others come, the network has lost the first. The whole time
-        would count lost messages as full links.
-        """
-        took_us = now - ask.asked_at
-        if not ask.is_overdue:
-            self._prompt_us += (took_us - self._prompt_us) // 8
-        elif now - ask.repeated_at <= 2 * self._prompt_us:
-            took_us = now - ask.repeated_at
-        self._usual_us += (took_us - self._usual_us) // 8
 
     def _repeat_overdue(self, peer: Peer, now: int) -> None:
         """Repeat the requests that a peer has not answered in time, though it answers pings.
@@ -172,7 +154,6 @@ class Asks:
 
     def _repeat(self, number: int, ask: OpenAsk, now: int) -> None:
         contact = ask.contact
-        ask.repeated_at = now
         self._effects.append(Ask(contact.peer, ask.message, number, contact.addresses))
         again_at = min(ask.fails_at, now + self._timeout_us(ask.again_us, 3))
         self._effects.append(SetTimer(("kad", number), again_at))
