@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import trio
 
 from smartpubsub.node.api.choices import Wait
 from smartpubsub.node.api.subscription import EventStream
 from smartpubsub.node.identity import KEY_FILE, Identity
+from smartpubsub.protocols.scoutsubs import spec
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings, settings_for
 from smartpubsub.protocols.scoutsubs.shard_names import shard_for
 from tests.node.hosts import eventually, run
 from tests.node.test_node import node_in
 
 NAME = "surf"
+HOT_COPIES_PER_S = 4
+"""Few, because a busy machine publishes slowly."""
 
 
 def publisher_of_a_branch() -> Identity:
-    """Somebody whose events do not go down the attribute's own tree."""
+    """A publisher whose events do not go down the attribute's own tree."""
     some = (Identity.of(bytes(31) + bytes([n])) for n in range(256))
     return next(one for one in some if shard_for(NAME, one.peer) != NAME)
 
 
-def test_a_hot_attribute_is_split_and_every_event_comes_once_and_in_order(tmp_path: Path) -> None:
+def soon_hot(variant: str, backups: int) -> ScoutSettings:
+    return replace(settings_for(variant, backups), hot_copies_per_s=HOT_COPIES_PER_S)
+
+
+def test_a_hot_attribute_is_split_and_every_event_comes_once_and_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec, "settings_for", soon_hot)
     identity = publisher_of_a_branch()
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / KEY_FILE).write_bytes(identity.written())
