@@ -169,6 +169,29 @@ def test_giving_up_a_missing_event_lets_its_successors_go_on() -> None:
     assert log.give_up(second.cid) == []
 
 
+def test_in_a_chained_topic_an_event_that_its_successors_passed_is_not_delivered() -> None:
+    chain = [ANN.event(TOPIC)]
+    for _ in range(4):
+        chain.append(ANN.event(TOPIC, chain[-1]))
+    _, second, third, fourth, fifth = chain
+    log = Log()
+    log.start_at([(third.cid, third.height)], NOW - 10)
+
+    assert log.add(second, is_chained=True) == []  # Its place below the head is not known yet.
+    assert log.add(fourth, is_chained=True) == [fourth]
+    assert log.add(third, is_chained=True) == []
+    assert not log.missing  # Nothing fetches the first event, to deliver it after the fourth.
+    assert log.add(fifth, is_chained=True) == [fifth]
+    log.check()
+
+    late = Log()
+    assert late.add(third, is_chained=True) == []
+    assert late.give_up(second.cid) == [third]
+    assert late.add(second, is_chained=True) == []
+    assert late.add(fifth, is_chained=True) == []  # It waits for the fourth, which is not late.
+    assert late.add(fourth, is_chained=True) == [fourth, fifth]
+
+
 def test_the_oldest_events_are_pruned_by_count_size_and_age() -> None:
     events = [ANN.event(TOPIC, now=NOW)]
     for number in range(1, 6):

@@ -89,6 +89,8 @@ class Log:
         """The parked events that wait for each unknown or parked parent."""
         self._highest = 0
         """The greatest height of all events that were not parked."""
+        self._start = 0
+        """The greatest height of the heads that this node began with."""
         self.before: dict[Cid, None] = {}
         """Absent events that count as known, because this node joined after them."""
         self.missing: dict[Cid, None] = {}
@@ -155,6 +157,7 @@ class Log:
                 self.before[cid] = None
                 self.whole[cid] = height
                 self._highest = max(self._highest, height)
+                self._start = max(self._start, height)
                 if cid not in self._links:
                     self.heads[cid] = height
 
@@ -230,18 +233,23 @@ class Log:
         if self.is_settled and event.height > self._highest + GAP_MAX:
             raise RefusalError(Reason.CYCLIC, "an event that is far higher than all others")
 
-    def add(self, event: TopicEvent) -> list[TopicEvent]:
+    def add(self, event: TopicEvent, *, is_chained: bool = False) -> list[TopicEvent]:
         """Add a new event that was checked.
 
-        Return the events below which nothing is missing any more, parents first.
+        Return the events below which nothing is missing any more, parents first. In a chained topic
+        this leaves out an event that is late: its successors did not wait for it, because this node
+        joined after it or had given it up. The parents of a late event are late too, so the log
+        does not need them.
         """
         cid = event.cid
+        is_passed = event.height <= self._start or cid in self._links
+        is_late = is_chained and is_passed and cid not in self.missing
         self.events[cid] = event
         self.before.pop(cid, None)
         self.missing.pop(cid, None)
         for parent in event.parents:
             is_known = self.knows(parent) or parent in self.heads
-            if not is_known and self._needs_parents(event):
+            if not is_known and not is_late and self._needs_parents(event):
                 self.missing[parent] = None
         self.parked[cid] = None
         if cid in self.heads or cid in self._links:
@@ -253,6 +261,8 @@ class Log:
         else:
             self._order.append(event.place)
         self.bytes += len(event.block)
+        if is_late:
+            return []
         if not self.missing and not self._lacks:
             self._make_whole(event)
             return [event]

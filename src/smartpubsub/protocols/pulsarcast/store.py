@@ -22,7 +22,7 @@ class EventStore(Component):
 
     def add(self, replica: TopicReplica, event: TopicEvent) -> list[TopicEvent]:
         """Add an event; return the events below which nothing is missing any more."""
-        whole = replica.log.add(event)
+        whole = replica.log.add(event, is_chained=replica.topic.rules.is_chained)
         self.stored_bytes += len(event.block)
         self._persistence.store_event(event)
         return whole
