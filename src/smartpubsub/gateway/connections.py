@@ -87,7 +87,7 @@ class Connections:
                 await TCPServer(
                     self._app, self._config, context, cast(Any, {}), cast(Any, connection)
                 ).run()
-            except Exception:
+            except Exception:  # One connection must not end the gateway.
                 _log.exception("a connection of the gateway has failed")
             finally:
                 del self._open[connection]
