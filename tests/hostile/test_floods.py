@@ -114,11 +114,14 @@ def test_questions_that_cost_much_hold_nobody_up(tmp_path: Path) -> None:
     else; a message may have had five times as many filters, and a node keeps 25,000 events."""
 
     async def main() -> None:
-        async with nodes(tmp_path, 2) as (target, other), attackers(target) as (attacker,):
+        async with (
+            nodes(tmp_path, 2) as (target, other),
+            attackers(target, number=2) as (malformed, attacker),  # Garbage may end a stream.
+        ):
             assert await works(target, other)
             counts = target._engine.host.counts
             filters = tuple(Predicate.parse(f"surf/z{number}") for number in range(101))
-            await attacker.send(target, Bundle((Audit("surf", 1, filters, 300_000, 0, ()),)))
+            await malformed.send(target, Bundle((Audit("surf", 1, filters, 300_000, 0, ()),)))
             await eventually(lambda: counts.garbage)
             question = Recall("surf", 1, Predicate.parse("surf/z"), 0, None, 0, None)
             await attacker.send(target, Bundle((question,) * 1_000))
