@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
@@ -29,6 +30,7 @@ class Running:
         *arguments: str | Path,
         environ: dict[str, str] | None = None,
         stdin: IO[bytes] | None = None,
+        watchdog_s: float = WATCHDOG_S,
     ) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *map(str, arguments)],
@@ -38,7 +40,7 @@ class Running:
             env=environ,
             text=True,
         )
-        self._watchdog = threading.Timer(WATCHDOG_S, self.process.kill)
+        self._watchdog = threading.Timer(watchdog_s, self.process.kill)
         self._watchdog.start()
         self._errors = ""
 
@@ -73,8 +75,9 @@ class Running:
 class Commands:
     """Starts commands, and remembers those that have to be ended."""
 
-    def __init__(self, stack: ExitStack) -> None:
+    def __init__(self, stack: ExitStack, watchdog_s: float) -> None:
         self._stack = stack
+        self._watchdog_s = watchdog_s
 
     def start(
         self,
@@ -83,7 +86,7 @@ class Commands:
         stdin: IO[bytes] | None = None,
     ) -> Running:
         """A command that goes on."""
-        running = Running(*arguments, environ=environ, stdin=stdin)
+        running = Running(*arguments, environ=environ, stdin=stdin, watchdog_s=self._watchdog_s)
         self._stack.callback(running.kill)
         return running
 
@@ -107,6 +110,12 @@ class Commands:
         code, output, errors = self.run(*arguments)
         assert code == 0, errors
         return output
+
+    def until(self, text: str, *arguments: str | Path) -> None:
+        """Repeat a command until it writes a text."""
+        deadline = time.monotonic() + self._watchdog_s
+        while text not in (output := self.output(*arguments)):
+            assert time.monotonic() < deadline, f"{text!r} never came, but: {output}"
 
 
 def run_here(*arguments: str) -> tuple[int, str, str]:
@@ -160,6 +169,6 @@ class RunningNode:
 
 
 @contextmanager
-def commands() -> Iterator[Commands]:
+def commands(watchdog_s: float = WATCHDOG_S) -> Iterator[Commands]:
     with ExitStack() as stack:
-        yield Commands(stack)
+        yield Commands(stack, watchdog_s)

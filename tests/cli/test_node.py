@@ -29,7 +29,6 @@ from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX
 from tests.cli.running import LOOPBACK, Commands, RunningNode, commands
 
 Captured = pytest.CaptureFixture[str]
-TRIES_MAX = 50
 
 
 @pytest.fixture(scope="module")
@@ -162,9 +161,7 @@ def test_a_kept_subscription_outlives_a_node_that_is_killed(
     again = running.node(tmp_path, "--bootstrap", a.address)
     assert again.peer_id == node.peer_id
     wanted = f"{number}  snow  in force, 0 events waiting"
-    assert any(
-        wanted in running.output("node", "info", "--data", tmp_path) for _ in range(TRIES_MAX)
-    )
+    running.until(wanted, "node", "info", "--data", tmp_path)
     running.output("pub", "snow", "ski", "--wait", "all", "--data", a.folder)
 
     assert running.output("sub", "snow", "--limit", "1", "--keep", "--data", tmp_path) == (

@@ -9,11 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 import trio
+from trio_websocket import ConnectionClosed, open_websocket_url
 
 from smartpubsub import Node
+from smartpubsub.gateway import access, control
 from smartpubsub.gateway.operations import Scope
 from smartpubsub.gateway.server import Gateway, GatewayError
-from smartpubsub.gateway.tokens import TokenError, TokenFile
+from smartpubsub.gateway.tokens import FILE, TokenError, TokenFile
 from smartpubsub.node.config_values import Endpoint
 from tests.gateway.serving import publish, served
 from tests.node.hosts import LOOPBACK, run
@@ -77,6 +79,40 @@ def test_a_damaged_file_of_tokens_is_an_error_or_knows_no_token(
     file.write_bytes(file.read_bytes().replace(b'"digest":"', b'"digest":"' + damage))
     with suppress(TokenError):
         assert TokenFile(tmp_path).find(text) is None
+
+
+# When the server closes first, trio-websocket leaves its socket to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_tokens_that_are_damaged_end_no_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "RECHECK_S", 0)
+    monkeypatch.setattr(control, "TIDY_S", 0.05)
+    token = TokenFile(tmp_path).create("a", [Scope.READ], timedelta(days=1))
+    headers = bearer(token)
+
+    async def main() -> None:
+        async with served(tmp_path, at="0.0.0.0") as (_, gateway, http):
+            file = tmp_path / FILE
+            whole = file.read_bytes()
+            for damaged in (whole[:-1], whole.replace(b'Z"', b'"'), b"\xff"):
+                file.write_bytes(whole)
+                place = f"ws://127.0.0.1:{gateway.at.port}/v1/control"
+                extra = [(name.encode(), value.encode()) for name, value in headers.items()]
+                async with open_websocket_url(place, extra_headers=extra) as session:
+                    await session.send_message('{"session":null,"received":0}')
+                    await session.get_message()
+                    file.write_bytes(damaged)
+                    answer = await http.get("/v1/peers", headers=headers)
+                    assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
+                    assert str(tmp_path) not in answer.text
+                    with pytest.raises(ConnectionClosed), trio.fail_after(10):
+                        await session.get_message()
+            file.write_bytes(whole)
+            assert (await http.get("/v1/peers", headers=headers)).status_code == httpx.codes.OK
+            assert gateway.failure_count == 0
+
+    run(main)
 
 
 def test_other_hosts_and_other_origins_get_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,15 @@ from h2.events import ResponseReceived
 from trio_websocket import ConnectionClosed, WebSocketConnection, open_websocket_url
 
 from smartpubsub import Predicate
-from smartpubsub.gateway import access, control, operations
+from smartpubsub.gateway import access, control, operations, topics
+from smartpubsub.gateway.cloudevents import from_entry
 from smartpubsub.gateway.connections import ConnectionLimits
 from smartpubsub.gateway.operations import Scope
 from smartpubsub.gateway.server import Gateway
 from smartpubsub.gateway.sources import FilterSource
 from smartpubsub.gateway.streams import BATCH_BYTES_MAX, Item, StreamLimits, Streams
 from smartpubsub.gateway.tokens import TokenFile
+from smartpubsub.protocols.car import car_sections
 from tests.gateway.serving import publish, served
 from tests.node.hosts import run
 
@@ -279,7 +281,7 @@ def test_no_message_on_a_socket_is_a_failure_of_the_gateway(
     last = json.dumps({"type": "subscribe", "id": "a", "filter": "surf", "last": 10**30})
 
     async def main() -> None:
-        async with served(tmp_path, requests_per_s_max=20) as (_, gateway, http):
+        async with served(tmp_path, requests_per_s_max=20) as (node, gateway, _http):
             for path, messages in (
                 ("/v1/control", (b"\x00",)),
                 ("/v1/control", ('{"session":null,"received":0}', b"\x00")),
@@ -296,12 +298,75 @@ def test_no_message_on_a_socket_is_a_failure_of_the_gateway(
                                 await opened.get_message()
                         except ConnectionClosed:
                             pass
-                await trio.sleep(1)  # Until this client may send requests again.
-            await publish(http, "surf", "still here")
+            await node.publish("surf", b"still here")  # The rate of this client is used up.
 
     with caplog.at_level(logging.WARNING):
         run(main)
     assert [r.getMessage() for r in caplog.records if "gateway" in r.name] == []
+
+
+@pytest.mark.parametrize("what", ["history", "export"])
+def test_the_events_of_a_topic_are_written_as_the_client_reads_them(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight clients that did not read a topic of 30 MB cost 145 MB."""
+    written: list[int] = []
+
+    def entry(*arguments: Any) -> bytes:
+        written.append(len(written))
+        return from_entry(*arguments)
+
+    def sections(*arguments: Any) -> Iterator[bytes]:
+        for section in car_sections(*arguments):
+            written.append(len(written))
+            yield section
+
+    monkeypatch.setattr(topics, "from_entry", entry)
+    monkeypatch.setattr(topics, "car_sections", sections)
+
+    async def main() -> None:
+        async with served(tmp_path) as (node, gateway, http):
+            topic = await node.create_topic("beach")
+            for _ in range(2 * PAYLOADS_THAT_FILL_BUFFERS):
+                await topic.publish(PAYLOAD.encode())
+            path = f"/v1/topics/{topic.id}/{what}"
+            request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+            client = await connected(gateway, request)
+            await http.get("/v1/peers")  # The gateway has other work, and time to write more.
+            assert 1 <= len(written) < 2 * PAYLOADS_THAT_FILL_BUFFERS
+            await client.aclose()
+            answer = await http.get(path)
+            assert len(answer.content) > 2 * PAYLOADS_THAT_FILL_BUFFERS * len(PAYLOAD)
+            if what == "history":
+                assert answer.json().keys() == {"events", "missing", "dropped", "silent_keepers"}
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("query", "resume"),
+    [
+        ({"since": "yesterday"}, ""),
+        ({"since": "9f86d081884c7d65-1"}, ""),
+        ({"since": "1h", "last": "3"}, ""),
+        ({}, "past-nonsense"),
+        ({}, "live-1"),
+    ],
+)
+def test_a_stream_that_begins_nowhere_leaves_no_subscription(
+    query: dict[str, str], resume: str, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as (node, _, http):
+            topic = await node.create_topic("beach")
+            for path, filter in (("/v1/events", "surf"), (f"/v1/topics/{topic.id}/events", None)):
+                params = query if filter is None else {"filter": filter, **query}
+                headers = {"Last-Event-ID": resume} if resume else {}
+                answer = await http.get(path, params=params, headers=headers)
+                assert answer.status_code == httpx.codes.BAD_REQUEST
+            assert await node.subscriptions() == []
+
+    run(main)
 
 
 def test_a_listener_gets_few_bytes_at_once(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import httpx
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+from smartpubsub.predicates.names import encode_name
 from tests.gateway.browser import browser, complaints, needs_browser
 from tests.gateway.serving import gateway_in_thread, served
 from tests.node.hosts import run
@@ -73,6 +75,51 @@ def test_a_page_survives_a_restart_of_its_node(tmp_path: Path) -> None:
             wait.until(lambda page: "live" in page.find_element(By.TAG_NAME, "table").text)
             publish(url, 16)
             assert events().count("price=15") == 1  # The stream repeats it.
+
+
+@needs_browser
+def test_no_event_and_no_topic_runs_a_script_in_the_page(tmp_path: Path) -> None:
+    script = "<img src=x onerror=document.title='attacked'>"
+    vnode = {"type": "img", "props": {"src": "x", "onerror": "document.title='attacked'"}}
+    with gateway_in_thread(tmp_path) as url, browser() as page:
+        wait = WebDriverWait(page, 30)
+        page.get(url)
+        wait.until(lambda page: "running" in page.find_element(By.TAG_NAME, "header").text)
+        title = page.title
+        page.find_element(By.NAME, "filter").send_keys("surf")
+        page.find_element(By.XPATH, "//button[text()='Subscribe']").click()
+        wait.until(lambda page: "live" in page.find_element(By.TAG_NAME, "table").text)
+        events = f"{url}/v1/events"
+        for predicate, content, kind in (
+            ("surf", script, "text/plain"),
+            ("surf", json.dumps({**vnode, "constructor": None, "__k": None}), "application/json"),
+            ("surf", json.dumps([vnode]), "application/json"),
+            (f"surf/{encode_name(script)}", "as a name", "text/plain"),
+        ):
+            answer = httpx.post(
+                events,
+                params={"predicate": predicate},
+                content=content,
+                headers={"content-type": kind},
+            )
+            answer.raise_for_status()
+        made = httpx.post(f"{url}/v1/topics", json={"name": script})
+        made.raise_for_status()
+        topic = made.json()["topic"]
+        httpx.post(f"{url}/v1/topics/{topic}/events", content=script).raise_for_status()
+
+        def text() -> str:
+            return str(page.find_element(By.TAG_NAME, "body").text)
+
+        wait.until(lambda _: "as a name" in text())
+        of_topic = (By.XPATH, "//button[contains(text(), 'onerror')]")
+        wait.until(lambda page: page.find_elements(*of_topic))
+        page.find_element(*of_topic).click()
+        wait.until(lambda page: page.find_elements(By.TAG_NAME, "circle"))
+        assert script in text()
+        assert page.find_elements(By.TAG_NAME, "img") == []
+        assert page.title == title
+        assert complaints(page) == []
 
 
 @needs_browser

@@ -14,7 +14,7 @@ from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.car import read_car
 from smartpubsub.protocols.pulsarcast import descriptor_search
 from tests.gateway.serving import publish, served, stream
-from tests.node.hosts import LOOPBACK, run
+from tests.node.hosts import LOOPBACK, eventually, run
 
 
 def test_a_kept_subscription_waits_for_its_reader_and_its_acknowledgement(tmp_path: Path) -> None:
@@ -40,6 +40,32 @@ def test_a_kept_subscription_waits_for_its_reader_and_its_acknowledgement(tmp_pa
             gone = await http.get(place)
             assert gone.status_code == httpx.codes.NOT_FOUND
             assert "there are: none" in gone.json()["detail"]
+
+    run(main)
+
+
+def test_of_two_kept_subscriptions_with_one_filter_the_named_one_is_read_or_none(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with served(tmp_path) as (node, _, http):
+            await http.post("/v1/subscriptions", json={"filter": "surf"})
+            async with stream(http, "/v1/subscriptions/1/events"):
+                made = await http.post("/v1/subscriptions", json={"filter": "surf"})
+                second = f"/v1/subscriptions/{made.json()['subscription']}"
+
+            async def is_left() -> bool:
+                return not any(info.is_taken for info in await node.subscriptions())
+
+            await eventually(is_left)
+            other = await http.get(f"{second}/events")
+            assert other.status_code == httpx.codes.CONFLICT
+            assert len(await node.subscriptions()) == 2
+            assert await is_left()
+            await http.delete("/v1/subscriptions/1")
+            async with stream(http, f"{second}/events") as events:
+                await publish(http, "surf", "1")
+                assert (await anext(events)).data["data"] == "1"
 
     run(main)
 

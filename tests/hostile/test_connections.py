@@ -6,10 +6,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from multiaddr import Multiaddr
 
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import UnreachableError
-from tests.hostile.attacker import contact_of, nodes, works
+from smartpubsub.seam import Connect
+from tests.hostile.attacker import attackers, contact_of, nodes, works
 from tests.node import hosts
 from tests.node.hosts import connections, eventually, run
 from tests.node.test_garbage import stranger_at
@@ -71,5 +75,28 @@ def test_idle_connections_to_neighbours_stay() -> None:
             await eventually(lambda: node.host.connections.count <= 2)
             assert node.host.counts.pruned >= 3
             assert neighbour.peer in node.host.connections
+
+    run(main)
+
+
+def test_a_lie_about_the_addresses_of_a_node_does_not_hide_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            nodes(tmp_path) as (target,),
+            attackers(target, number=2) as (honest, liar),
+            attackers() as (third,),
+        ):
+            host = target._engine.host
+            await honest.ask(target, Message(Kind.FIND_NODE, b"surf", closer=(third.contact,)))
+            for first in range(1, 200, 8):  # No process listens there, as if the node had left.
+                ports = range(first, first + 8)
+                false = [Multiaddr(f"/ip4/127.0.0.1/tcp/{port}").to_bytes() for port in ports]
+                lie = Contact.of(third.peer, tuple(false))
+                await liar.ask(target, Message(Kind.FIND_NODE, b"surf", closer=(lie,)))
+            known = host.book.of(third.peer)[: host.settings.address_tries_max]
+            assert third.contact.addresses[0] in known
+
+            await host.do(lambda _now: [Connect(third.peer, ())])
+            await eventually(lambda: third.peer in host.connections)
 
     run(main)

@@ -12,8 +12,10 @@ from smartpubsub import Node
 from smartpubsub.kademlia.messages import Kind, Message
 from smartpubsub.node.errors import NodeError
 from smartpubsub.node.storage.store import StorageLimitError
+from smartpubsub.node.transport.bans import Bans
+from smartpubsub.node.transport.containment import CALM_S, Containment
 from smartpubsub.protocols.scoutsubs.messages import Bundle, Pull
-from smartpubsub.seam import Effect, Event, Received, TimerFired
+from smartpubsub.seam import Disconnected, Effect, Event, Received, TimerFired
 from tests.hostile.attacker import attackers, nodes, works
 from tests.node.hosts import eventually, run
 
@@ -88,6 +90,36 @@ def test_a_banned_peer_is_refused_until_its_time_is_over(tmp_path: Path) -> None
             await eventually(lambda: is_answered(5))
 
     run(main)
+
+
+def test_the_core_learns_that_a_peer_banned_for_a_stream_is_disconnected(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nodes(tmp_path) as (target,), attackers(target) as (attacker,):
+            await attacker.ask(target, Message(Kind.PING))
+            handled: list[Event] = []
+
+            def is_poison(event: Event) -> bool:
+                handled.append(event)
+                return False
+
+            fail_on(target, is_poison)
+            target._engine.host._on_stream_failure(attacker.peer, KeyError("a defect"))
+            await eventually(lambda: Disconnected(attacker.peer) in handled)
+            assert restarts(target) == 0
+
+    run(main)
+
+
+def test_failures_long_ago_do_not_delay_a_restart_that_a_message_causes() -> None:
+    containment = Containment(Bans(300, 10))
+    for now in (0.0, 1.0, 2.0):
+        containment.drop_input(TimerFired("x"), KeyError(), now)
+    assert containment.pause_s > 0
+    poison = Received(b"peer", POISON, ())
+    containment.drop_input(poison, KeyError(), 3.0)
+    assert containment.pause_s > 0
+    containment.drop_input(poison, KeyError(), 3.0 + CALM_S)
+    assert containment.pause_s == 0
 
 
 def test_a_timer_that_raises_restarts_the_core(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_node_that_starts_again_has_what_it_had_stored(network: Wired) -> None
 def test_providers_are_found_by_all(network: Wired) -> None:
     for number in (3, 8):
         provided = network.ask(number, partial(network.cores[number].provide, b"name"), Provided)
-        assert provided.told == 4
+        assert provided.informed == 4
 
     for number, core in enumerate(network.cores):
         found = network.ask(number, partial(core.find_providers, b"name"), Providers)

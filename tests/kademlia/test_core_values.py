@@ -7,6 +7,7 @@ import pytest
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.ledger import USER_SHARE
 from smartpubsub.kademlia.messages import Kind, Message, Record
 from smartpubsub.kademlia.queries import Found, Got, Providers, Put
 from smartpubsub.kademlia.settings import HOUR, Settings
@@ -181,6 +182,35 @@ def test_only_a_provider_itself_may_say_that_it_provides() -> None:
     assert told.providers == (contact(1),)
 
 
+def test_the_names_that_one_peer_provides_take_a_limited_room() -> None:
+    core = core_that_knows(4, settings=Settings())
+    large = Contact.of(contact(1).peer, tuple(bytes([n]) * 512 for n in range(16)))
+
+    def add(name: str, provider: Contact) -> None:
+        message = Message(Kind.ADD_PROVIDER, name.encode(), providers=(provider,))
+        core.handle(Received(provider.peer, message), 0)
+
+    def is_provided(name: str) -> bool:
+        return bool(core.values.providers(name.encode(), 0))
+
+    for number in range(core.settings.provider_count_max):
+        add(f"large {number}", large)
+        add(f"small {number}", contact(2))
+    add("of another", contact(3))
+    assert is_provided("of another")
+    account = next(account for account in core.ledger if account.name == "providers")
+    account.check()
+    assert account.size_of(large.peer) <= core.settings.providers_bytes_max // USER_SHARE
+    places = range(core.settings.provider_count_max)
+    small = sum(is_provided(f"small {number}") for number in places)
+    assert small == core.settings.provider_count_max // USER_SHARE
+
+    core.values.expire(core.settings.expire_us)
+    assert account.size == 0
+    add("large again", large)
+    assert is_provided("large again")
+
+
 def test_a_provider_tells_the_closest_and_knows_it_itself() -> None:
     core = core_that_knows(1)
     _, effects = core.provide(b"name", 0)
@@ -277,6 +307,35 @@ def test_values_are_republished_when_they_are_due() -> None:
     (again,) = items(answer(core, ask, now=2 * HOUR), Ask)
 
     assert again.message == put(CID, b"value")
+
+
+def test_values_that_one_peer_has_put_at_once_are_republished_a_few_at_a_time() -> None:
+    core = core_that_knows(1, settings=Settings(k=2))
+    names = {}
+    for number in range(100):
+        value = b"value %d" % number
+        names[content_id(value)] = number
+        asked(core, 1, put(content_id(value), value))
+
+    now, again_at, republished = 2 * HOUR, 0, dict[bytes, int]()
+    for _ in range(7):
+        effects = core.handle(TimerFired(("kad", "upkeep")), now)
+        asks = items(effects, Ask)
+        assert len(asks) <= 16
+        republished |= {ask.message.key: now for ask in asks if isinstance(ask.message, Message)}
+        timers = {timer.timer: timer.at for timer in items(effects, SetTimer)}
+        again_at = timers["kad", "upkeep"] - now
+        if len(republished) < len(names):
+            assert again_at == core.settings.republish_pause_us
+        now += again_at
+    assert republished.keys() == names.keys()
+    assert again_at >= 0.8 * HOUR
+
+
+def test_every_value_of_a_full_store_is_republished_within_the_interval() -> None:
+    settings = Settings()
+    times = settings.value_count_max / settings.republish_count_max
+    assert times * settings.republish_pause_us < settings.republish_us
 
 
 def test_expired_values_are_forgotten_and_removed_from_storage() -> None:

@@ -110,6 +110,16 @@ def test_a_suspected_peer_that_answers_no_ping_is_lost_after_the_time_to_verify_
     assert contact(1) not in core.table
 
 
+def test_a_peer_that_is_suspected_again_and_again_is_lost_as_soon() -> None:
+    core = core_that_has_heard_from(1)
+    (ping,) = items(suspected(core, 1, 0), Ask)
+    delivered: list[object] = []
+    for now in range(0, SETTINGS.verify_us + 1, SETTINGS.verify_again_us):
+        effects = [*suspected(core, 1, now), *core.handle(TimerFired(("kad", ping.number)), now)]
+        delivered += [effect.item for effect in items(effects, Deliver)]
+    assert delivered == [Lost(contact(1).peer)]
+
+
 def test_a_suspected_peer_that_answers_is_trusted_again() -> None:
     core = core_that_has_heard_from(1)
     (ping,) = items(suspected(core, 1, 0), Ask)

@@ -193,13 +193,13 @@ def test_every_transition_happens_and_no_other(monkeypatch: pytest.MonkeyPatch) 
 
     for way in ways:
         lookup = Lookup(TARGET, peers[:2], k=2, alpha=1)
-        for happening in way:
-            happenings[happening](lookup, peers[1].peer)  # Heard of, and not asked.
-            happenings[happening](lookup, b"a stranger")
+        for trigger in way:
+            happenings[trigger](lookup, peers[1].peer)  # Heard of, and not asked.
+            happenings[trigger](lookup, b"a stranger")
         assert lookup.next() == [peers[0]]
-        for happening in way:
-            happenings[happening](lookup, peers[0].peer)
-        end = next((happening for happening in way if happening != "slow"), None)
+        for trigger in way:
+            happenings[trigger](lookup, peers[0].peer)
+        end = next((trigger for trigger in way if trigger != "slow"), None)
         assert lookup.closest() == [] if end != "answer" else lookup.closest()[0].hops == 1
 
     crowded = Lookup(TARGET, peers[:2], k=2, alpha=2, per_prefix_max=1)

@@ -96,7 +96,7 @@ def test_whoever_is_said_to_be_closest_is(known: set[int], target: int) -> None:
     table = RoutingTable(OWN, K)
     everybody = [key for key in sorted(known) if table.heard_from(contact(key), 0)]
 
-    said = table.is_owner(target)
+    said = table.is_closest(target)
 
     # Where a bucket is full somebody may be missing, so only what is said counts.
     if said is not None:
@@ -109,13 +109,13 @@ def test_nobody_is_said_to_be_closest_while_somebody_closer_is_suspected() -> No
     table = RoutingTable(0, k=1)
     table.heard_from(contact(0b100), 0)
     table.heard_from(contact(0b001), 0)
-    assert table.is_owner(0b001) is False
+    assert table.is_closest(0b001) is False
 
     table.failed(contact(0b001), FAILURES_MAX)
-    assert table.is_owner(0b001) is None
+    assert table.is_closest(0b001) is None
 
     table.failed(contact(0b001), FAILURES_MAX)
-    assert table.is_owner(0b001) is True
+    assert table.is_closest(0b001) is True
 
 
 def test_a_failure_leaves_answers_at_once_and_the_table_at_the_limit() -> None:

@@ -109,7 +109,7 @@ def test_there_is_room_for_so_many_bytes_of_values() -> None:
     bytes_max = 2 * VALUE_BYTES + 30
     ledger = Ledger()
     values = ValueStore(Settings(values_bytes_max=bytes_max, expire_us=100), EVEN, ledger)
-    (account,) = ledger
+    (account,) = (each for each in ledger if each.name == "values")
     assert values.put(b"/even/a", b"12345678", 0, 0)
     assert not values.put(b"/even/b", b"12345678901234", 0, 0)
     assert values.put(b"/even/b", b"12345678", 50, 0)
@@ -153,10 +153,10 @@ def test_a_value_is_due_once_in_each_interval() -> None:
     values = store()
     values.put(b"/even/a", b"12", 0, republish_at=10)
 
-    assert values.due(9, 20) == []
-    assert values.due(10, 20) == [(b"/even/a", b"12")]
-    assert values.due(19, 30) == []
-    assert values.due(20, 30) == [(b"/even/a", b"12")]
+    assert values.due(9, 20, 9) == []
+    assert values.due(10, 20, 9) == [(b"/even/a", b"12")]
+    assert values.due(19, 30, 9) == []
+    assert values.due(20, 30, 9) == [(b"/even/a", b"12")]
 
 
 def test_providers_expire_and_have_limits() -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from smartpubsub import Node
 from smartpubsub.node.api.journals import JournalState
+from smartpubsub.node.api.past_events import PastPart
 from smartpubsub.node.api.topic_ranges import Heads
-from smartpubsub.node.errors import KeyConflictError, NodeError, NoSubscriptionError
+from smartpubsub.node.errors import ChoiceError, KeyConflictError, NodeError, NoSubscriptionError
 from smartpubsub.node.storage.kept import KeptLimits
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import cid_from_text, decode
@@ -142,6 +143,38 @@ def test_ranges_of_a_topic_that_forks_have_each_event_once(tmp_path: Path) -> No
     run(main)
 
 
+def test_a_range_that_ends_at_the_beginning_of_a_topic_is_empty(tmp_path: Path) -> None:
+    """A reader that ends at the heads of an empty topic does not read what comes later."""
+
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            topic = await node.create_topic("news")
+            ranges = node.batches.topic_ranges
+            beginning: Heads = {}
+            await topic.publish(b"later")
+            end = await ranges.end(topic.cid, {}, beginning)
+            assert (end.heads, end.event_count) == ({}, 0)
+            assert (await ranges.end(topic.cid, {})).heads
+
+    run(main)
+
+
+def test_pages_of_the_past_are_of_one_read(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            past, since = node.batches.past_events, datetime(2026, 1, 1, tzinfo=UTC)
+            await node.publish("surf", b"one", wait="all")
+            first = PastPart(0, 1, 1 << 52)
+            assert (await past.page(SURF, since, first, 0, 0)).event_count == 1
+            await node.publish("surf", b"two", wait="all")
+            # The reader goes on with the history that it has counted; the next one has another end.
+            assert (await past.page(SURF, since, first, 0, None)).event_count == 1
+            second = PastPart(0, 1, (1 << 52) + 1)
+            assert (await past.page(SURF, since, second, 0, 0)).event_count == 2
+
+    run(main)
+
+
 def test_many_events_are_published_in_order_and_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with node_in(tmp_path) as node, node.subscribe("surf") as events:
@@ -156,6 +189,11 @@ def test_many_events_are_published_in_order_and_once(tmp_path: Path) -> None:
             conflicting = [(SURF, b"new", "new"), (SURF, b"other", "k/3")]
             with pytest.raises(KeyConflictError):
                 await node.batches.publish(conflicting, None, 60)
+            different = [(SURF, b"one", "same"), (SURF, b"two", "same")]
+            with pytest.raises(ChoiceError, match="two different events of the batch"):
+                await node.batches.publish(different, None, 60)
+            first, second = await node.batches.publish([batch[3], batch[3]], None, 60)
+            assert first == second == ids[3]
             topic = await node.create_topic("news")
             with pytest.raises(NodeError, match="unless it is published in a topic"):
                 await node.batches.publish(batch, topic, 60)

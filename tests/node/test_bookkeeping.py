@@ -117,6 +117,31 @@ def test_a_timer_of_a_peer_that_costs_too_much_waits_longer() -> None:
     trio.run(main)
 
 
+def test_messages_that_have_come_precede_timers_that_become_due_later() -> None:
+    async def main() -> None:
+        inbox, timers = Inbox[Any](10), Timers()
+        turns = Turns(inbox, timers)
+        timers.set("first", 1)
+        assert turns.next(1) == TimerFired("first")
+        # Handling it has taken a whole turn: an answer has come, and its time limit has passed.
+        inbox.put(_Message(b"a"))
+        timers.set("late", 3)
+        assert turns.next(4) == _Message(b"a")
+        inbox.put(_Message(b"b"))
+        assert turns.next(5) == TimerFired("late")
+        assert turns.next(5) == _Message(b"b")
+
+    trio.run(main)
+
+
+def test_a_timer_that_is_set_again_has_only_its_new_properties() -> None:
+    timers = Timers()
+    timers.set("x", 1, may_be_early=True, peer=b"a")
+    timers.set("x", 2)
+    assert timers.take_early() == []
+    assert timers.take_due(2) == TimerFired("x")
+
+
 # --- addresses ---
 
 
@@ -152,6 +177,19 @@ def test_what_a_peer_says_of_itself_comes_first() -> None:
 
     assert book.of(PEER.peer) == (tcp(3), tcp(4), tcp(1), tcp(2))
     assert book.of(OTHER.peer) == ()
+
+
+def test_one_peer_does_not_displace_addresses_that_others_state() -> None:
+    book = AddressBook(10, 4, 100)
+    book.hear(PEER.peer, [tcp(1), tcp(2)], b"honest")
+    for port in range(10, 30):
+        book.hear(PEER.peer, [tcp(port), tcp(port + 100)], b"liar")
+
+    assert book.of(PEER.peer) == (tcp(29), tcp(1), tcp(129), tcp(2))
+
+    for number in range(10):
+        book.hear(PEER.peer, [tcp(1_000 + number)], b"%d" % number)
+    assert len(book.of(PEER.peer)) == 4
 
 
 def test_a_book_forgets_peers_whose_addresses_are_no_longer_awaited() -> None:

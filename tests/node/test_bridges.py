@@ -43,6 +43,23 @@ def test_a_script_hears_why_its_node_does_not_start(tmp_path: Path) -> None:
         SyncNode(**options(tmp_path)).__enter__()
 
 
+def test_an_asyncio_program_that_cancels_the_start_of_its_node_can_start_it_again(
+    tmp_path: Path,
+) -> None:
+    async def program() -> None:
+        node = AsyncioNode(**options(tmp_path))
+        starting = asyncio.create_task(node.__aenter__())
+        while node._thread._thread.ident is None:
+            await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        async with AsyncioNode(**options(tmp_path)) as again:
+            await again.publish("surf", b"hello")
+
+    asyncio.run(program())
+
+
 def test_a_node_that_has_ended_says_so(tmp_path: Path) -> None:
     node = SyncNode(**options(tmp_path))
     with node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -197,6 +198,21 @@ def test_a_damaged_file_is_named(circles: list[Circle], folders: list[Path]) -> 
 
     with pytest.raises(PayloadError, match=r"\.json: the keys of a circle cannot be read"):
         circles[0].dumps("x")
+
+
+def test_a_damaged_file_is_named_each_time_and_not_replaced(folders: list[Path]) -> None:
+    again = Circle(folders[0], "plans")
+    again.add(peer_in(folders[1]))
+    (file,) = (folders[0] / circle.FOLDER).glob("*.json")
+    document = json.loads(file.read_text())
+    for damaged in ("{", json.dumps({**document, "keys": [document["keys"][0][2:]]})):
+        file.write_text(damaged)
+        for _ in range(2):
+            with pytest.raises(PayloadError, match=r"\.json: the keys of a circle cannot be read"):
+                again.dumps("x")
+        with pytest.raises(PayloadError, match="put a backup in its place"):
+            again.remove(peer_in(folders[1]))
+        assert file.read_text() == damaged
 
 
 def test_the_number_of_members_is_limited(

@@ -22,11 +22,17 @@ from hypothesis import strategies as st
 from smartpubsub.client import lines as control_lines
 from smartpubsub.client.commands import ControlClient
 from smartpubsub.node.api.choices import Wait
+from smartpubsub.node.api.journals import JournalPage, Journals
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.control import server as control
 from smartpubsub.node.control import socket as control_socket
 from smartpubsub.node.control.limits import SOCKET
-from smartpubsub.node.control.requests import Request, RequestError, request_of
+from smartpubsub.node.control.requests import (
+    PROBLEM_CHARACTERS_MAX,
+    Request,
+    RequestError,
+    request_of,
+)
 from smartpubsub.node.control.server import Control
 from smartpubsub.node.control.socket import socket_in
 from smartpubsub.node.errors import ControlError, NoNodeError
@@ -344,6 +350,15 @@ def test_nonsense_is_a_request_or_an_error_and_nothing_else(line: bytes) -> None
         json.dumps({"id": error.id, "error": str(error)})
 
 
+@pytest.mark.parametrize("field", ["wait", "again", "key", "event", "payload", "deadline_s"])
+def test_a_problem_repeats_little_of_a_long_request(field: str) -> None:
+    """The node answers with the problem, and logs it; both were as long as the request."""
+    for value in ("a" * 1_000_000, ["a"] * 100_000, "é/" * 100_000):
+        with pytest.raises(RequestError) as caught:
+            request_of(json.dumps({"do": "publish", "event": "a", field: value}).encode())
+        assert len(str(caught.value)) <= PROBLEM_CHARACTERS_MAX
+
+
 def test_a_client_can_go_on_after_a_bad_request(tmp_path: Path) -> None:
     async def test(_: Node, client: Client) -> None:
         answer = await client.ask({"id": 5, "do": "dance"})
@@ -409,6 +424,82 @@ def test_there_is_a_limit_on_requests(tmp_path: Path, monkeypatch: pytest.Monkey
     with_client(test, tmp_path)
 
 
+@pytest.mark.parametrize("limit", ["REQUEST_COUNT_MAX", "REQUEST_BYTES_MAX"])
+def test_requests_that_free_something_pass_the_limits(
+    limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client whose open requests are subscriptions can acknowledge their events, and end them."""
+
+    async def test(node: Node, client: Client) -> None:
+        wanted = {"do": "subscribe", "predicate": "surf", "keep": True, "window": 1}
+        number = (await client.ask({"id": 1, **wanted}))["ok"]["subscription"]
+        monkeypatch.setattr(control, limit, 1)
+        for payload in (b"one", b"two"):
+            await node.publish("surf", payload)
+        event = (await client.read())["event"]["id"]
+        took = await client.ask({"id": 2, "do": "take", "subscription": number, "event": event})
+        assert took == {"id": 2, "ok": {"subscription": number}}
+        more = await client.ask({"id": 3, "do": "more", "of": 1, "count": 1})
+        assert base64.b64decode(more["event"]["payload"]) == b"two"
+        assert "error" in await client.ask({"id": 4, "do": "peers"})
+        answer = await client.ask({"id": 5, "do": "unsubscribe", "subscription": number})
+        while answer["id"] != 5:
+            answer = await client.read()
+        assert answer["ok"] == {"subscription": number}
+
+    with_client(test, tmp_path)
+
+
+def test_there_is_a_limit_on_the_bytes_of_open_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "REQUEST_BYTES_MAX", 1_000)
+    predicate = "a" * 200
+    long = {"do": "subscribe", "predicate": predicate, "limit": 1}
+
+    async def test(node: Node, client: Client) -> None:
+        for id in range(3):
+            assert "ok" in await client.ask({"id": id, **long})
+        answer = await client.ask({"id": 3, **long})
+        assert answer["error"] == "requests of at most 1000 bytes are served at once"
+        await node.publish(predicate, b"ends them")
+        ended = 0
+        while ended < 3:
+            ended += "end" in await client.read()
+        assert "ok" in await client.ask({"id": 4, **long})
+
+    with_client(test, tmp_path)
+
+
+def test_the_node_makes_few_pages_for_a_client_that_does_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four clients cost a node 900 MB with 64 unread pages each."""
+    made: list[int] = []
+    page = Journals.page
+
+    def counted(self: Journals, number: int, epoch: str, first: int, end: int) -> JournalPage:
+        made.append(first)
+        return page(self, number, epoch, first, end)
+
+    monkeypatch.setattr(Journals, "page", counted)
+
+    async def test(node: Node, client: Client) -> None:
+        journal = (await client.ask({"id": 0, "do": "journal-open", "predicate": "surf"}))["ok"]
+        for _ in range(4):
+            await node.publish("surf", bytes(PAYLOAD_BYTES_MAX))
+        wanted = {name: journal[name] for name in ("subscription", "epoch")}
+        for id in range(1, 11):
+            await client.write({"id": id, "do": "journal-read", "first": 0, "end": 9, **wanted})
+        async with client_of(node) as other:
+            assert "ok" in await other.ask({"id": 1, "do": "info"})
+        assert len(made) <= 2
+        ids = {(await client.read())["id"] for _ in range(10)}
+        assert ids == set(range(1, 11))
+
+    with_client(test, tmp_path)
+
+
 def test_a_client_is_told_when_the_node_ends(tmp_path: Path) -> None:
     is_subscribed = threading.Event()
 
@@ -429,6 +520,7 @@ def test_a_client_is_told_when_the_node_ends(tmp_path: Path) -> None:
 
 def test_a_client_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_lines, "NOTICE_S", 0.01)
+    monkeypatch.setattr(control_lines, "PROMPT_S", 60.0)
     said: list[str] = []
     has_said = threading.Event()
 
@@ -440,7 +532,9 @@ def test_a_client_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.Mon
         stream, _ = listener.accept()
         with stream, stream.makefile("rwb") as lines:
             for _ in range(2):
-                request = json.loads(lines.readline())
+                request, probe = json.loads(lines.readline()), json.loads(lines.readline())
+                lines.write(json.dumps({"id": probe["id"], "ok": []}).encode() + b"\n")
+                lines.flush()
                 assert has_said.wait(60)
                 has_said.clear()
                 lines.write(json.dumps({"id": request["id"], "ok": "done"}).encode() + b"\n")

@@ -95,3 +95,21 @@ def test_what_a_peer_has_sent_before_its_goodbye_is_handled_before(tmp_path: Pat
             await eventually(lambda: leaver.contact not in table)
 
     run(main)
+
+
+def test_an_event_gets_the_missing_replicas_when_nodes_are_there(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path / "a") as node, node.subscribe("surf") as events:
+            with pytest.raises(TooFewReplicasError, match="only 1 of the 3 replicas") as caught:
+                await node.publish("surf", b"hi", replicas_min=3)
+            id = caught.value.id
+            async with node_in(tmp_path / "b", node) as other, node_in(tmp_path / "c", node):
+                await eventually(lambda: holds(node.peers(), lambda peers: len(peers) == 2))
+                await eventually(lambda: holds(other.peers(), lambda peers: len(peers) == 2))
+                again = await node.publish("surf", b"hi", id=id, replicas_min=3)
+                assert (again.id, again.replicas, again.verify()) == (id, 3, True)
+                last = await node.publish("surf", b"last")
+                # The application gets the event once.
+                assert [(await anext(aiter(events))).id for _ in range(2)] == [id, last.id]
+
+    run(main)

@@ -11,6 +11,7 @@ from smartpubsub.node.transport.backoff import Backoff
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.dialer import Dialer
 from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.streams import UnreachableError
 from smartpubsub.seam import Peer
 from tests.node.hosts import connections, run
 
@@ -49,3 +50,38 @@ def test_an_address_that_becomes_known_while_another_one_is_tried_is_tried_too(
             assert gone == []
 
     run(main)
+
+
+def test_a_peer_with_ever_new_addresses_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[bytes] = []
+
+    async def main() -> None:
+        async with connections() as own:
+            book = AddressBook(10, 10, 100)
+
+            def name_another() -> None:
+                port = 1_000 + len(tried)
+                book.hear(b"peer", [Multiaddr(f"/ip4/127.0.0.1/tcp/{port}").to_bytes()])
+
+            async def fail(_peer: Peer, address: bytes) -> None:
+                tried.append(address)
+                name_another()
+                raise UnreachableError
+
+            monkeypatch.setattr(own, "dial", fail)
+            name_another()
+            dialler = Dialer(
+                own,
+                book,
+                Backoff(1.0, 1.0, 10, Random(1)),
+                HostSettings(),
+                Counts(),
+                on_failure=lambda _peer: None,
+                on_departed=lambda _peer: None,
+                on_unknown=lambda _peer: None,
+            )
+            with pytest.raises(UnreachableError):
+                await dialler.connect(b"peer")
+
+    run(main)
+    assert len(tried) == HostSettings().address_tries_max

@@ -200,7 +200,8 @@ def test_a_member_that_is_not_wanted_any_more_gets_an_error(tmp_path: Path) -> N
     async def main() -> None:
         async with three_nodes(tmp_path) as (a, b, _):
             group = await a.group("apple").create()
-            async with b.group("apple", a.peer_id).join() as events:
+            theirs = b.group("apple", a.peer_id)
+            async with theirs.join() as events, theirs.join(everywhere=True) as all_events:
                 await group.publish("apple", b"first", wait="all")
                 await group.create(accept=lambda _: "closed")
                 with pytest.raises(EventRefusedError, match="closed"):
@@ -209,6 +210,9 @@ def test_a_member_that_is_not_wanted_any_more_gets_an_error(tmp_path: Path) -> N
                 assert (await anext(events)).payload == b"first"
                 with pytest.raises(EventRefusedError, match="ended the membership: closed"):
                     await anext(events)
+                assert (await anext(all_events)).payload == b"first"
+                with pytest.raises(EventRefusedError, match="ended the membership: closed"):
+                    await anext(all_events)
                 assert inside(events).state is SubscriptionState.REFUSED
 
     run(main)

@@ -19,6 +19,7 @@ from smartpubsub.node.identity import Identity
 from smartpubsub.node.transport.connections import ListenError
 from smartpubsub.node.transport.host import Host, HostStoppedError
 from smartpubsub.node.transport.host_settings import HostSettings
+from smartpubsub.node.transport.inbox import OWN
 from smartpubsub.protocols.codecs import kademlia_codec
 from smartpubsub.seam import (
     Answer,
@@ -242,6 +243,8 @@ def test_timers_fire_in_order_unless_moved_or_cancelled() -> None:
                 TimerFired("late"),
             ]
             assert recorder.host.clock.now() >= now + 30_000
+            # The node itself is no stranger, which would get less while others wait.
+            assert OWN not in recorder.host._shares._buckets
 
     run(main)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import subprocess
+import sys
 import weakref
 from pathlib import Path
 from random import Random
@@ -48,6 +50,39 @@ def test_memory_between_blocks_in_use_is_returned() -> None:
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+LARGE_BLOCKS = """
+import re
+from pathlib import Path
+from smartpubsub.node.interpreter import tune_interpreter
+
+tune_interpreter()
+heap = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) .*\\[heap\\]$", re.MULTILINE)
+def heap_bytes():
+    found = heap.findall(Path("/proc/self/maps").read_text())
+    return sum(int(last, 16) - int(first, 16) for first, last in found)
+
+bytes(20 << 20)  # Glibc would raise its threshold to this size when it frees the block.
+before = heap_bytes()
+kept = []
+for number in range(200):
+    large = bytes(1 << 20)
+    kept.append(bytes(2_000))
+print(heap_bytes() - before)
+"""
+
+
+@pytest.mark.skipif(
+    not STATM.exists() or not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"),
+    reason="the C library or the system is another one",
+)
+def test_large_blocks_do_not_extend_the_heap() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LARGE_BLOCKS], capture_output=True, text=True, check=True
+    )
+
+    assert int(ran.stdout) < 1 << 20
 
 
 def test_old_cycles_are_freed_however_little_a_node_has_to_do() -> None:

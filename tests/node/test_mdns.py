@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,7 @@ def test_nodes_find_each_other_in_the_local_network(tmp_path: Path) -> None:
                 assert (await anext(events)).payload == b"here too"
 
     run(main)
+    assert [each.name for each in threading.enumerate() if "zeroconf" in each.name] == []
 
 
 def test_a_network_that_cannot_be_looked_through_is_told_of(

@@ -50,7 +50,7 @@ async def asked(at: Endpoint, request: bytes) -> tuple[int, bytes]:
 
 
 def get(path: str = "/metrics") -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
 
 # --- what is counted ---
@@ -205,7 +205,7 @@ def test_an_address_in_use_is_told(tmp_path: Path) -> None:
         (get(), 200),
         (get("/metrics?name[]=x"), 200),
         (get("/"), 404),
-        (b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx", 405),
+        (b"POST /metrics HTTP/1.1\r\nHost: [::1]:9464\r\nContent-Length: 1\r\n\r\nx", 405),
     ],
 )
 def test_what_is_asked_for_wrongly_is_told(request_text: bytes, status: int) -> None:
@@ -216,6 +216,35 @@ def test_what_is_asked_for_wrongly_is_told(request_text: bytes, status: int) -> 
             assert found == status
             assert (body == b"text") == (status == 200)
             nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:9464", 200),
+        ("[::1]:9464", 200),
+        ("localhost", 200),
+        ("Node.Example:9464", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost.evil.example:80", 421),
+        ("", 421),
+    ],
+)
+def test_a_page_that_binds_its_name_to_the_address_reads_nothing(
+    host: str, status: int, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with Node(
+            data=tmp_path, listen=[LOOPBACK], metrics="127.0.0.1:0", http_hosts=["node.example"]
+        ) as node:
+            assert node.metrics_at is not None
+            request = f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+            found, body = await asked(node.metrics_at, request)
+            assert found == status
+            assert (b"smartpubsub" in body) == (status == 200)
 
     run(main)
 

@@ -1,7 +1,9 @@
 """The defects of py-libp2p 0.8.1 do not show on real connections of this machine with itself."""
 
 import logging
+import os
 import socket
+import tracemalloc
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, cast
 
@@ -308,10 +310,34 @@ def test_d12_socket_reads_are_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
         async with connections() as server, connections() as client:
             await client.dial(server.peer, server.addresses[0])
             await echoed(client, server, [bytes(32)])
-            asked = calls_of(monkeypatch, trio.SocketStream, "receive_some")
+            asked: list[int] = []
+            read = os.readv
+
+            def note_and_read(file: int, buffers: list[memoryview]) -> int:
+                asked.append(file)
+                return read(file, buffers)
+
+            monkeypatch.setattr(os, "readv", note_and_read)
             await echoed(client, server, [bytes([n]) * 32 for n in range(100)])
-            # There and back, and what it takes to agree on the stream.
-            assert len(asked) <= 2 * 100 + 20
+            # There and back, each before and after the wait for it, and to agree on the stream.
+            assert 2 * 100 <= len(asked) <= 4 * 100 + 40
+
+    run(main)
+
+
+def test_d12_no_read_takes_a_large_block_of_the_heap() -> None:
+    async def main() -> None:
+        async with connections() as server, connections() as client:
+            await client.dial(server.peer, server.addresses[0])
+            await echoed(client, server, [bytes(32)])
+            tracemalloc.start()
+            try:
+                before, _ = tracemalloc.get_traced_memory()
+                await echoed(client, server, [bytes([n]) * 32 for n in range(10)])
+                _, most = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert most - before < patches.READ_BYTES
 
     run(main)
 

@@ -18,9 +18,11 @@ from smartpubsub.node.api.event_records import (
     EventRecords,
 )
 from smartpubsub.node.api.listing import EventState
+from smartpubsub.node.control.topics import topic_named
 from smartpubsub.node.errors import (
     ChoiceError,
     KeyConflictError,
+    NodeClosedError,
     PublishError,
     PublishNotInTimeError,
     PublishRefusedError,
@@ -181,6 +183,23 @@ def test_an_event_that_was_not_acknowledged_in_time_is_sent_again_after_a_restar
     run(main)
 
 
+def test_a_publish_under_way_ends_with_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async def publish(node: Node) -> None:
+            with pytest.raises(NodeClosedError, match="the node has stopped"):
+                await node.publish("order", b"17", deadline_s=300)
+
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery, node_in(tmp_path) as node:
+                sent = deaf(node, monkeypatch)
+                nursery.start_soon(publish, node)
+                await eventually(lambda: bool(sent))
+
+    run(main)
+
+
 def test_a_refused_event_is_told_with_its_id(tmp_path: Path) -> None:
     async def main() -> None:
         async with node_in(tmp_path) as node:
@@ -219,6 +238,30 @@ def test_each_topic_and_each_group_has_its_own_keys(tmp_path: Path) -> None:
             assert again.id == ids[0][1]
             assert again.content_id is not None
             assert len(await node.topic(first.id).history()) == 1
+
+    run(main)
+
+
+def test_the_versions_of_a_topic_share_their_keys(tmp_path: Path) -> None:
+    """A name stands for the newest version: a batch that is repeated after an update is known."""
+
+    async def main() -> None:
+        batch = [(None, b"1", "q/0/0"), (None, b"2", "q/0/1")]
+        async with node_in(tmp_path) as node:
+            topic = await node.create_topic("orders")
+            ids = await node.batches.publish(batch, await topic_named(node, "orders"), 60)
+            first = await topic.publish(b"3", key="3")
+            await topic.update(ordered=True)
+        async with node_in(tmp_path) as node:  # The keys come from the storage.
+            newest = await topic_named(node, "orders")
+            assert newest.id != topic.id
+            assert await node.batches.publish(batch, newest, 60) == ids
+            assert (await newest.publish(b"3", key="3")).id == first.id
+            with pytest.raises(KeyConflictError):
+                await newest.publish(b"4", key="3")
+            later = await newest.publish(b"5", key="5")
+            assert (await node.topic(topic.id).publish(b"5", key="5")).id == later.id
+            assert [entry.payload for entry in await newest.history()] == [b"1", b"2", b"3", b"5"]
 
     run(main)
 
@@ -299,6 +342,18 @@ def test_keys_are_forgotten_beyond_their_limits() -> None:
     assert (record.id, record.state) == (EventId(b"me", 1, 4), EventState.ACKNOWLEDGED)
     again.journal(Refused(record.id, "no"), 6)
     assert (record.state, record.reason) == (EventState.REFUSED, "no")
+
+
+def test_a_key_that_is_used_again_after_its_time_names_the_later_event() -> None:
+    records = EventRecords(key_count_max=3, key_age_us_max=100)
+    content = Content(Predicate.parse("a"), b"")
+    for number, at in enumerate((0, 200, 400)):
+        assert records.with_key("order", content, at) is None
+        id = EventId(b"me", 1, number)
+        records.add(id, at, content, "order", wants_all=False)
+        record = records.with_key("order", content, at + 1)
+        assert record is not None
+        assert record.id == id
 
 
 def test_events_without_a_key_are_forgotten_after_minutes_but_for_the_last_few() -> None:

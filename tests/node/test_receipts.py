@@ -32,7 +32,7 @@ ID = EventId(ALICE.peer, 3, 4)
 
 def receipt() -> Receipt:
     content = held_bytes(ID, "surf")
-    *_, evidence = Ed25519Signing(BOB).vouch_for_all([lambda: b"other", lambda: content])
+    *_, evidence = Ed25519Signing(BOB).sign_statements([lambda: b"other", lambda: content])
     return Receipt(ID, Wait.RENDEZVOUS, (Held("surf", BOB.peer, evidence),))
 
 

@@ -170,7 +170,7 @@ def test_a_changed_event_of_those_that_were_signed_together_is_refused(
 def test_a_statement_of_a_node_is_no_event_of_it() -> None:
     event, other = unsigned_of(2)
     signing = Ed25519Signing(ALICE)
-    evidence = signing.vouch_for_all([lambda: event.encoded, lambda: other.encoded])
+    evidence = signing.sign_statements([lambda: event.encoded, lambda: other.encoded])
 
     assert not Ed25519Signing(MALLORY).is_signed(event.signed(evidence[0]))
 
@@ -249,10 +249,10 @@ def test_what_was_refused_is_not_remembered() -> None:
 
 def test_own_evidence_counts_for_what_it_was_made_for_only() -> None:
     signing = Ed25519Signing(ALICE, verified_count_max=4)
-    made = signing.vouch_for_all([lambda: b"first", lambda: b"second"])
+    made = signing.sign_statements([lambda: b"first", lambda: b"second"])
     assert signing.is_evidence(ALICE.peer, lambda: b"second", made[1])
     assert not signing.is_evidence(ALICE.peer, lambda: b"first", made[1])
     assert not signing.is_evidence(MALLORY.peer, lambda: b"second", made[1])
-    signing.vouch_for_all([lambda: b"third", lambda: b"fourth"])
+    signing.sign_statements([lambda: b"third", lambda: b"fourth"])
     assert len(signing._own_evidence) == 2
     assert signing.is_evidence(ALICE.peer, lambda: b"second", made[1])

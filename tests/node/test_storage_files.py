@@ -115,6 +115,14 @@ def test_no_flipped_bit_changes_what_is_loaded(file: Path) -> None:
     assert outcomes == {"harmless", "noticed"}
 
 
+def test_an_entry_whose_key_has_changed_is_not_just_missing(file: Path) -> None:
+    content = file.read_bytes()
+    assert content.count(b"key/77") == 1
+    file.write_bytes(content.replace(b"key/77", b"kez/77"))
+
+    assert "what is stored under b'kez/77' has changed" in refused(file.parent, DamagedStorageError)
+
+
 def test_a_log_without_its_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / f"{FILE}-wal").write_bytes(b"what was not yet in the file")
 

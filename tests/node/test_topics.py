@@ -188,3 +188,40 @@ def test_a_node_with_topics_only_refuses_a_predicate_at_once(tmp_path: Path) -> 
                 pass
 
     run(main)
+
+
+def test_a_call_that_is_cancelled_before_it_begins_leaves_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            topic = await node.create_topic("news")
+            host = node._engine.host
+            host.hold(True)
+            with trio.move_on_after(0.1):
+                await topic.history()
+            with trio.move_on_after(0.1):
+                await node.search_groups("apple")
+            host.hold(False)
+            assert await topic.history() == []
+            assert await node.search_groups("apple") == []
+            assert node._topics._answers == {}
+            assert node._groups._found == {}
+            assert node._engine.calls._waiting == {}
+
+    run(main)
+
+
+def test_events_of_topics_and_groups_that_are_dropped_from_memory_are_counted(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            topic = await node.create_topic("news")
+            group = await node.group("apple").create()
+            theirs = node.group("apple", node.peer_id)
+            async with topic.subscribe(buffer_count_max=1), theirs.join(buffer_count_max=1):
+                for number in range(3):
+                    await topic.publish(b"%d" % number)
+                    await group.publish("apple", b"%d" % number, wait="all")
+                assert node._engine.dropped_in_memory == 4
+
+    run(main)

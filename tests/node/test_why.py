@@ -25,8 +25,10 @@ def test_two_nodes_know_together_why(tmp_path: Path) -> None:
                 assert (await anext(events)).id == ids[1]
 
                 async def cause(id: str) -> Cause:
-                    told = await a.event_facts(id)
-                    found = await b.why(id, filter="surf/price[0,9]", told=told)
+                    publisher_facts = await a.event_facts(id)
+                    found = await b.why(
+                        id, filter="surf/price[0,9]", publisher_facts=publisher_facts
+                    )
                     return found.cause
 
                 assert await cause(dear.id) is Cause.NOT_MATCHED

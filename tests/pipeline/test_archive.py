@@ -188,10 +188,10 @@ def test_what_cannot_be_believed_is_kept_apart_with_the_reason(
     content = damaged.getvalue().replace(b"hello", b"hallo", 1)
     content = content.replace(cid_of(foreign), b"\x01\x55" + cid_of(foreign)[2:])
     (tmp_path / "bad.car").write_bytes(whole)
-    (tmp_path / "damaged.car").write_bytes(content[:-1])
+    (tmp_path / "damaged one.car").write_bytes(content[:-1])
     out = tmp_path / "history"
 
-    done, said = archive(capsys, tmp_path / "bad.car", tmp_path / "damaged.car", "--out", out)
+    done, said = archive(capsys, tmp_path / "bad.car", tmp_path / "damaged one.car", "--out", out)
 
     assert done["rows_out"] == {"topics": 2, "events": 1}
     assert (done["rows_in"], done["bad"]) == ({"blocks": 19}, 16)
@@ -201,15 +201,15 @@ def test_what_cannot_be_believed_is_kept_apart_with_the_reason(
     assert found.keys() == bad.keys()
     for block, reason in bad.items():
         assert found[block].startswith(reason)
-    damage = sorted((r["position"], r["reason"]) for r in rows if r["source"] == "damaged.car")
+    damage = sorted((r["position"], r["reason"]) for r in rows if r["source"] == "damaged one.car")
     assert [place for place, _ in damage] == [0, 1, 2]
     assert damage[0][1] == "it does not match its content id"
     assert damage[1][1].startswith("its content id is of an unsupported kind")
     assert damage[2][1] == "the CAR file ends in the middle of a block"
 
     # Both are looked at again: the one is as it was, the other is good now.
-    (tmp_path / "damaged.car").write_bytes(car([], [forged.block]))
-    done, _ = archive(capsys, tmp_path / "damaged.car", "--out", out)
+    (tmp_path / "damaged one.car").write_bytes(car([], [forged.block]))
+    done, _ = archive(capsys, tmp_path / "damaged one.car", "--out", out)
     assert (done["rows_out"], done["bad"]) == ({"topics": 0, "events": 1}, 0)
     assert {*pq.read_table(out / "_bad")["source"].to_pylist()} == {"bad.car"}
 

@@ -104,6 +104,15 @@ class TestTables:
         assert "contains 'thesis.tex', which is not part of a table" in complaint(tmp_path, capsys)
         assert (tmp_path / "out" / "thesis.tex").exists()
 
+    @pytest.mark.parametrize("out", ["thesis.tex", "thesis.tex/below"])
+    def test_an_output_that_is_a_file(
+        self, out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        table_in(tmp_path / "e", GOOD)
+        (tmp_path / "thesis.tex").touch()
+
+        assert "thesis.tex is a file; choose a folder" in complaint(tmp_path, capsys, out=out)
+
 
 @pytest.mark.parametrize(
     "more", [["--set", "nonsense"], ["--memory-mb", "10"], ["--nonsense"], ["surplus"]]

@@ -105,7 +105,9 @@ def test_sources_are_replaced_one_by_one(tmp_path: Path, capsys: Captured) -> No
         words = ("ingest", tmp_path / f"{name}.csv", "--mapping", tmp_path / "m.toml")
         return run(capsys, *words, "--out", tmp_path / "r", "--format", "delta")
 
-    assert ingest("a b")["bad"] == 1
+    first, again = ingest("a b"), ingest("a b")
+    assert (first["bad"], first["versions"]) == (1, {"records": 0})
+    assert {**again, "seconds": first["seconds"]} == first
     ingest("c%")
     (tmp_path / "a b.csv").write_text("city,temp\nbraga,3\n", encoding="utf-8")
     done = ingest("a b")
@@ -116,6 +118,7 @@ def test_sources_are_replaced_one_by_one(tmp_path: Path, capsys: Captured) -> No
     assert rows_in(tmp_path / "r" / "_bad") == []
     words = ("workload", "--events", tmp_path / "r", "--nodes", 2, "--out", tmp_path / "w")
     made = run(capsys, *words, "--format", "delta")
+    assert made["versions"] == {"events": 0, "subscriptions": 0, "nodes": 0}
     assert made["rows_out"]["events"] == len(rows_in(tmp_path / "w" / "events")) == 2
 
 

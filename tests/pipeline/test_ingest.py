@@ -339,6 +339,8 @@ def test_lines_of_csv(line: str, row: tuple[str, str] | None) -> None:
         (" 2024-05-01T10:00:00.5+02:00", datetime(2024, 5, 1, 8, 0, 0, 500_000, tzinfo=UTC)),
         (1e11, None),
         ("soon", None),
+        ("0001-01-01T00:00:00+23:59", None),
+        ("9999-12-31T23:59:59-23:59", None),
         ([5], None),
     ],
 )
@@ -350,6 +352,17 @@ def test_times(value: object, time: datetime | None) -> None:
 
     assert judged["time"].to_pylist() == [time, None]
     assert judged["reason"].to_pylist() == [None if time else "t is not a time", None]
+
+
+def test_a_list_in_a_text_that_is_no_unicode_is_one_topic() -> None:
+    mapping = mapping_of({"topics": ["t"]})
+    lines = [rb'{"t": "[\"\\ud800\", \"a\"]"}', rb'{"t": "[\"b\", \"c\"]"}']
+    parsed = JsonParser(mapping.columns())(pa.array(lines))
+
+    judged = Judge("file", mapping, None).judged(parsed, [np.arange(2)])
+
+    assert judged["topics"].to_pylist() == [[r'["\ud800", "a"]'], ["b", "c"]]
+    assert judged["reason"].to_pylist() == [None, None]
 
 
 def test_numbers_that_serve_as_texts_stay_as_they_are_written() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
+import pytest
+
+from smartpubsub.pipeline.interrupts import stopping_when_interrupted
 from tests.pipeline.waiting import PATIENCE_S, QUICK, until
 
 PLAN = """
@@ -44,3 +49,24 @@ def test_ctrl_c_while_spark_works_says_one_line(tmp_path: Path) -> None:
         "smartpubsub: campaign was interrupted; its output is complete only after it has run to"
         " the end"
     ]
+
+
+def test_a_call_of_spark_that_ctrl_c_interrupts_logs_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    spark = Mock()
+
+    def call() -> None:
+        """As py4j does it."""
+        logging.error("something else")
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            logging.exception("KeyboardInterrupt while sending command.")
+            raise
+
+    with pytest.raises(KeyboardInterrupt), stopping_when_interrupted(spark):
+        call()
+
+    assert [record.message for record in caplog.records] == ["something else"]
+    spark.stop.assert_called_once()

@@ -189,6 +189,8 @@ class TestRecords:
         homes = pa.table({"author": authors, "node": ["left", "right"] * 15})
         table_in(folder / "homes", homes)
         table_in(folder / "few", homes.slice(0, 3))
+        second = pa.table({"author": ["author-0"], "node": ["right"]})
+        table_in(folder / "doubled", pa.concat_tables([homes, second]))
         wishes = pa.table({"node": ["third", "left"], "predicate": ["surf/price[1,2]", "surf"]})
         table_in(folder / "wishes", wishes)
         arguments = ["--events", folder / "records", "--by", "tables", "--subscriptions"]
@@ -200,16 +202,20 @@ class TestRecords:
         assert {str(a.predicate) for a in workload.phases[0]} == {"surf", "surf/price[1,2]"}  # type: ignore[union-attr]
         assert len(workload.phases[1]) == 200
         capsys.readouterr()
-        words = [
-            *arguments,
-            folder / "wishes",
-            "--publishers",
-            folder / "few",
-            "--to",
-            folder / "f",
-        ]
-        assert main(["pipeline", "workload", *map(str, words)]) == 1
-        assert "has no node in the table of publishers" in capsys.readouterr().err
+        for homes_of, problem in (
+            ("few", "has no node in the table of publishers"),
+            ("doubled", "the author 'author-0' has several nodes in the table of publishers"),
+        ):
+            words = [
+                *arguments,
+                folder / "wishes",
+                "--publishers",
+                folder / homes_of,
+                "--to",
+                folder / "f",
+            ]
+            assert main(["pipeline", "workload", *map(str, words)]) == 1
+            assert problem in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from smartpubsub.protocols.baselines.gossip_settings import GossipSettings
 from smartpubsub.protocols.baselines.gossipsub import GossipSub
 from smartpubsub.protocols.baselines.messages import Control, Copy, Rpc
 from smartpubsub.protocols.publication import EventId, Publication
-from smartpubsub.seam import Effect, Event, Peer, Received, Send, Started, TimerFired, Told
+from smartpubsub.seam import Effect, Event, Indication, Peer, Received, Send, Started, TimerFired
 from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.network import contact
 
@@ -47,11 +47,11 @@ class Alone:
             kademlia.table.heard_from(contact(number), self.now)
         self.core = GossipSub(self.settings, kademlia, StandInSigning(peer(0)), Random(2))
         self.handle(Started())
-        self.handle(Told(Joined(self.count)))
+        self.handle(Indication(Joined(self.count)))
         self.take()
 
-    def handle(self, happening: Event) -> None:
-        self._note(self.core.handle(happening, self.now))
+    def handle(self, trigger: Event) -> None:
+        self._note(self.core.handle(trigger, self.now))
 
     def _note(self, effects: Iterable[Effect]) -> None:
         self.sent += [effect for effect in effects if isinstance(effect, Send)]

@@ -22,13 +22,13 @@ from smartpubsub.seam import (
     Disconnected,
     Effect,
     Event,
+    Indication,
     Loaded,
     Received,
     Send,
     Started,
     Store,
     TimerFired,
-    Told,
     Unknown,
 )
 from smartpubsub.sim.kernel.faults import Partition
@@ -354,7 +354,7 @@ def test_a_resident_is_told_what_kademlia_delivers() -> None:
 
     core.settle([contact(1), contact(2)], 7)
 
-    assert diary.told == others.told == [Told(Joined(2))]
+    assert diary.told == others.told == [Indication(Joined(2))]
 
 
 def test_a_node_remembers_those_around_it_also_if_they_have_come_later() -> None:

@@ -22,7 +22,10 @@ from smartpubsub.sim.kernel.signing import StandInSigning
 
 PUBLISHER, CHILD, OWN = b"publisher", b"child", b"own"
 EVENT = Publication.of(
-    EventId(PUBLISHER, 0, 1), Predicate.parse("surf"), b"", StandInSigning(PUBLISHER).vouch(bytes)
+    EventId(PUBLISHER, 0, 1),
+    Predicate.parse("surf"),
+    b"",
+    StandInSigning(PUBLISHER).sign_statement(bytes),
 )
 
 
@@ -78,14 +81,14 @@ def test_a_dropper_invents_the_confirmation_of_what_it_does_not_send() -> None:
 
     lie = without_events(Bundle((notify, probe)), lambda _: True)
 
-    assert lie.told == Bundle((probe,))
+    assert lie.sent == Bundle((probe,))
     assert lie.invented == (Bundle((scout.Confirm(EVENT.id, "surf", NO_PEER),)),)
 
 
 def test_what_is_not_withheld_is_sent() -> None:
     message = Bundle((scout.Notify(EVENT, "surf", 1, False, NO_PEER),))
 
-    assert without_events(message, lambda _: False).told == message
+    assert without_events(message, lambda _: False).sent == message
 
 
 def test_a_forged_acknowledgement_has_the_forgers_own_evidence() -> None:
@@ -95,7 +98,7 @@ def test_a_forged_acknowledgement_has_the_forgers_own_evidence() -> None:
 
     ((receiver, answer),) = forgery.answers
     (admitted,) = answer.parts
-    assert forgery.heard is None
+    assert forgery.received is None
     assert receiver == PUBLISHER
     assert isinstance(admitted, scout.Admitted)
     assert StandInSigning(CHILD).is_evidence(OWN, bytes, admitted.evidence)

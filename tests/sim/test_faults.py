@@ -108,6 +108,18 @@ def test_paused_node_catches_up_in_order() -> None:
     assert echo(world, 1).texts() == [(5 * SECOND, "1"), (5 * SECOND, "2"), (5 * SECOND, "3")]
 
 
+def test_a_pause_within_a_longer_one_does_not_change_the_order() -> None:
+    world = world_of(2, FAST)
+    Pause(node=1, at_us=SECOND, until_us=5 * SECOND).plan(world)
+    Pause(node=1, at_us=2 * SECOND + 1, until_us=3 * SECOND).plan(world)
+    for second in range(2, 5):
+        send(world, 0, 1, f"{second}", second * SECOND)
+
+    world.run(until=9 * SECOND)
+
+    assert echo(world, 1).texts() == [(5 * SECOND, "2"), (5 * SECOND, "3"), (5 * SECOND, "4")]
+
+
 def test_a_node_whose_clock_has_jumped_restarts_by_the_new_time() -> None:
     world = world_of(2, FAST)
     ClockJump(node=1, at_us=SECOND, restart_at_us=2 * SECOND, skew_us=-3 * SECOND).plan(world)

@@ -10,7 +10,7 @@ from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.fuzz import Failure, Report, fuzz
 from smartpubsub.sim.experiments.random_worlds import RandomWorld, random_world
 from smartpubsub.sim.judging.oracle import REFRESH_US
-from smartpubsub.sim.kernel.faults import Churn, ClockJump, Clog, Crash, Partition, Pause
+from smartpubsub.sim.kernel.faults import Churn, ClockJump, Clog, Crash, Fault, Partition, Pause
 from smartpubsub.workloads.actions import LeaveNode
 from tests.sim.broken import Frail, Greedy, Moody, Muddled, Pushy, Silent, boastful, spec_with
 
@@ -223,3 +223,31 @@ def test_in_some_worlds_nodes_leave_and_in_some_crashed_ones_refuse_connections(
     refusing = [w for w in worlds if w.options.network.refuses_after_crash]
     assert 0 < len(leaving) < len(worlds)
     assert 0 < len(refusing) < len(worlds)
+
+
+def test_faults_of_worlds_with_topics_fall_among_the_events() -> None:
+    world = next(
+        world
+        for world in (random_world(seed, "pulsarcast", may_fail_late=True) for seed in range(60))
+        if world.fault_phase and any(isinstance(fault, Crash) for fault in world.faults(0))
+    )
+    planned: list[int] = []
+
+    def faults(at_us: int) -> list[Fault]:
+        planned.append(at_us)
+        return world.faults(at_us)
+
+    experiment = Experiment(world.options, world.workload, faults, fault_phase=world.fault_phase)
+    experiment.run()
+
+    first_us = min(event.called_us for event in experiment.journal.events.values())
+    assert planned == [experiment.began_us, first_us]
+    assert any(
+        fault.at_us >= first_us for fault in world.faults(first_us) if isinstance(fault, Crash)
+    )
+
+
+def test_pinned_worlds_have_their_faults_as_before() -> None:
+    assert {random_world(seed, "pulsarcast").fault_phase for seed in range(20)} == {0}
+    late = {random_world(seed, "scoutsubs", may_fail_late=True).fault_phase for seed in range(20)}
+    assert late == {0}

@@ -1,5 +1,7 @@
 """Failures of whole nodes are counted, and are violations unless a full disk explains them."""
 
+import signal
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -8,7 +10,7 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import RunOptions
 from smartpubsub.testbed.messages import Contained, Ready
-from smartpubsub.testbed.soak.plan import Kind
+from smartpubsub.testbed.soak.plan import Fault, Kind
 from smartpubsub.testbed.soak.run import Soak, SoakOptions
 
 
@@ -42,6 +44,34 @@ def test_a_full_disk_explains_a_restart() -> None:
     assert soak.failures == []
 
 
+class _SignalledCluster:
+    """Processes that take signals."""
+
+    def __init__(self) -> None:
+        self.signals: list[signal.Signals] = []
+
+    def signal(self, node: int, number: signal.Signals) -> bool:
+        assert node == 1
+        self.signals.append(number)
+        return True
+
+
+def test_a_node_may_fail_and_return_while_it_is_paused() -> None:
+    soak = _soak()
+    cluster = soak._cluster = _SignalledCluster()  # type: ignore[assignment]
+
+    async def pause_and_return() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(soak._pause, Fault(Kind.PAUSES, 1, 5.0))
+            await trio.sleep(1)
+            assert soak._struck.pop(1) is Kind.PAUSES  # As `_return` does at last.
+
+    trio.run(pause_and_return, clock=MockClock(autojump_threshold=0))
+
+    assert cluster.signals == [signal.SIGSTOP, signal.SIGCONT]
+    assert soak._struck == {}
+
+
 class _StuckCluster:
     """The first process of a node never becomes ready."""
 
@@ -63,7 +93,7 @@ class _StuckCluster:
     async def crash(self, node: int) -> None:
         self.crashed.append(node)
 
-    async def tell(self, command: object) -> None:
+    async def send(self, command: object) -> None:
         raise AssertionError(command)  # The node has no subscriptions.
 
 

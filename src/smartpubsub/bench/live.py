@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -20,34 +21,53 @@ UNACKNOWLEDGED_MAX = 16
 ANSWER_S_MAX = 600.0
 """The time limit of a command: many nodes join slowly on a busy machine."""
 WARM_UP = 64
+END_S_MAX = 10.0
+ERROR_LINES = 12
+"""How many of the last lines of a process that has ended an error contains."""
+
+
+class Failure(NamedTuple):
+    """What a process says when its node has failed: text, because not all errors can be sent."""
+
+    reason: str
 
 
 class Worker:
     """A process with one node, or none."""
 
-    def __init__(self, commands: Connection) -> None:
+    def __init__(self, commands: Connection, process: BaseProcess, errors: Path) -> None:
         self._commands = commands
+        self._process = process
+        self._errors = errors
+        """The file that has the standard error of the process."""
 
     def send(self, name: str, *arguments: object) -> None:
         """Send a command."""
-        self._commands.send((name, *arguments))
+        with suppress(OSError):  # If the process has ended, `receive` says why.
+            self._commands.send((name, *arguments))
 
     def receive(self) -> Any:
         """Wait for the result of the last command."""
-        result: Any = SmartPubSubError(f"it has not answered within {ANSWER_S_MAX:g} seconds")
+        result: Any = Failure(f"it has not answered within {ANSWER_S_MAX:g} seconds")
         try:
             if self._commands.poll(ANSWER_S_MAX):
                 result = self._commands.recv()
-        except EOFError:
-            result = SmartPubSubError("a process of the benchmark has ended; run it again")
-        if isinstance(result, Exception):
-            raise SmartPubSubError(f"a node of the benchmark has failed: {result!r}") from result
+        except (EOFError, OSError):
+            result = Failure(self._how_it_ended())
+        if isinstance(result, Failure):
+            raise SmartPubSubError(f"a node of the benchmark has failed: {result.reason}")
         return result
 
     def do(self, name: str, *arguments: object) -> Any:
         """Send a command, and wait for its result."""
         self.send(name, *arguments)
         return self.receive()
+
+    def _how_it_ended(self) -> str:
+        self._process.join(END_S_MAX)
+        lines = self._errors.read_text(encoding="utf-8", errors="replace").splitlines()
+        last = " | ".join(line.strip() for line in lines[-ERROR_LINES:])
+        return f"its process has ended with code {self._process.exitcode}; it wrote: {last}"
 
 
 @contextmanager
@@ -57,17 +77,19 @@ def workers(count: int) -> Iterator[list[Worker]]:
     context.set_forkserver_preload(["smartpubsub.bench.live_worker"])
     from smartpubsub.bench.live_worker import work
 
-    with ExitStack() as stack:
+    with TemporaryDirectory() as folder, ExitStack() as stack:
         started = []
-        for _ in range(count):
+        for number in range(count):
             here, there = context.Pipe()
-            process = context.Process(target=work, args=(there,), daemon=True)
+            errors = Path(folder) / str(number)
+            errors.touch()
+            process = context.Process(target=work, args=(there, str(errors)), daemon=True)
             process.start()
             there.close()
             stack.callback(process.join)
             stack.callback(process.kill)
             stack.enter_context(here)
-            started.append(Worker(here))
+            started.append(Worker(here, process, errors))
         yield started
 
 

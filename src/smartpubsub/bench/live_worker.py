@@ -6,15 +6,17 @@ arguments. The process answers each with the result.
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import time
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from struct import Struct
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 import trio
 from libp2p import new_host
@@ -29,7 +31,7 @@ from libp2p.security.noise.transport import Transport as Noise
 from libp2p.tools.anyio_service import background_trio_service
 from multiaddr import Multiaddr
 
-from smartpubsub.bench.live import GOSSIP
+from smartpubsub.bench.live import GOSSIP, Failure
 from smartpubsub.node.api.node import Node
 from smartpubsub.node.errors import PublishNotInTimeError, PublishRefusedError
 from smartpubsub.node.interpreter import tune_interpreter
@@ -368,20 +370,43 @@ async def _serve(commands: Connection) -> None:
         worker = _Worker(stack, nursery)
         while True:
             await trio.lowlevel.wait_readable(commands.fileno())
-            name, *arguments = commands.recv()
+            try:
+                name, *arguments = commands.recv()
+            except (EOFError, OSError):
+                # Here and nowhere else: py-libp2p has errors of this type too, for its streams.
+                _end()
             method: Callable[..., Awaitable[Any]] = getattr(worker, name)
             commands.send(await method(*arguments))
 
 
-def work(commands: Connection) -> None:
-    """Execute commands until the parent closes the pipe, which ends the process at once."""
+def _end() -> NoReturn:
+    os._exit(0)  # A node need not say goodbye: the other nodes end too.
+
+
+def work(commands: Connection, errors: str) -> None:
+    """Execute commands until the parent closes the pipe, which ends the process at once.
+
+    Standard error goes to a file, from which the parent reads why the process has ended.
+    """
+    with Path(errors).open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    faulthandler.enable()
     logging.disable(logging.CRITICAL)  # py-libp2p logs a lot.
     tune_interpreter()  # As `node run` does.
     try:
         trio.run(_serve, commands)
-    except BaseExceptionGroup as errors:
-        rest = errors.split(EOFError)[1]
-        if rest is not None:
-            commands.send(rest.exceptions[0])
+    except BaseException as error:
+        traceback.print_exc()
+        with suppress(OSError):
+            commands.send(Failure(_reason(error)))
     finally:
-        os._exit(0)  # A node need not say goodbye: the other nodes end too.
+        _end()
+
+
+def _reason(error: BaseException) -> str:
+    """What the first error of a group says, with the place that raised it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    places = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(places[-1].filename).name}:{places[-1].lineno}" if places else ""
+    return f"{error!r}{place}"

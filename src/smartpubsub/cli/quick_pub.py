@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FAILURE = 1
-_WITH_VALUE = ("--data", "--wait", "--key")
+_FIELDS = {"--key": "key", "--id": "again", "--replicas-min": "replicas_min"}
+"""The fields of a request, by their options."""
+_WITH_VALUE = ("--data", "--wait", *_FIELDS)
 
 
 def quick_pub(arguments: Sequence[str]) -> int | None:
@@ -27,8 +29,12 @@ def quick_pub(arguments: Sequence[str]) -> int | None:
     if len(words) not in (1, 2) or wait not in WAITS:
         return None
     fields: dict[str, object] = {"event": words[0], "wait": wait}
-    if "--key" in options:
-        fields["key"] = options["--key"]
+    fields |= {field: options[name] for name, field in _FIELDS.items() if name in options}
+    if "replicas_min" in fields:
+        replicas_min = options["--replicas-min"]
+        if not replicas_min.isdecimal() or not int(replicas_min):
+            return None
+        fields["replicas_min"] = int(replicas_min)
     payload = words[1].encode(errors="surrogateescape") if words[1:] else b""
     try:
         publish(folder_of(options.get("--data")), fields, payload, as_json)

@@ -102,10 +102,11 @@ def sub(
             str(predicate), keep=keep, limit=limit, past=past, overflow=overflow
         )
         number = begun["subscription"]
+        subscriptions = node.ask("subscriptions")
         if keep:
             print_number(number, as_json)
         click.echo(f"subscribed to {predicate}; waiting for events", err=True)
-        report_kept(begun, node.ask("subscriptions"))
+        report_kept(begun, subscriptions)
         if past:
             report_history(begun["history"])
         if begun["is_kept"]:

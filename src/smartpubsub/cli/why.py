@@ -50,7 +50,7 @@ def why(
         wanted["filter"] = subscription
     if publisher_data is not None:
         with running_node(publisher_data) as publisher:
-            wanted["told"] = publisher.ask("event-facts", event=event)
+            wanted["publisher_facts"] = publisher.ask("event-facts", event=event)
     with running_node(data) as node:
         found = node.ask("why", **wanted)
     if as_json:

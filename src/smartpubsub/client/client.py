@@ -97,7 +97,7 @@ class Client(NodeInterface):
         *,
         subscription: int | None = None,
         filter: Predicate | str | None = None,
-        told: EventFacts | None = None,
+        publisher_facts: EventFacts | None = None,
     ) -> Why:
         """Explain why an event has arrived at a subscription of the node, or has not."""
         fields: dict[str, object] = {"event": event}
@@ -105,8 +105,8 @@ class Client(NodeInterface):
             fields["subscription"] = subscription
         if filter is not None:
             fields["filter"] = str(self._read(filter))
-        if told is not None:
-            fields["told"] = told.document()
+        if publisher_facts is not None:
+            fields["publisher_facts"] = publisher_facts.document()
         return Why.read(await self._ask("why", **fields))
 
     async def event_facts(self, id: str) -> EventFacts:

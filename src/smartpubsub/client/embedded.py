@@ -67,6 +67,13 @@ class NodeThread:
         if self._error is not None:
             raise self._error
 
+    def abandon(self) -> None:
+        """Stop a node whose start has failed or is no longer wanted; raise no error."""
+        if self._thread.ident is not None:
+            self._is_ready.wait()
+            with suppress(BaseException):  # `start` has raised it.
+                self.stop()
+
     def connect(self) -> socket.socket:
         """Open a connection to the node."""
         if self._token is None:
@@ -124,7 +131,11 @@ class SyncNode(BlockingClient):
 
     def __enter__(self) -> SyncNode:
         self._thread.start()
-        self.attach()
+        try:
+            self.attach()
+        except BaseException:
+            self._thread.abandon()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,13 +160,17 @@ class AsyncioNode(Client):
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> AsyncioNode:
-        await anyio.to_thread.run_sync(self._thread.start)
-
         async def connect() -> UNIXSocketStream:
             return await adopted(self._thread.connect())
 
-        transport = LineTransport(AsyncNetwork(NAME, connect))
-        await self._stack.enter_async_context(attached(self, transport))
+        try:
+            await anyio.to_thread.run_sync(self._thread.start)
+            transport = LineTransport(AsyncNetwork(NAME, connect))
+            await self._stack.enter_async_context(attached(self, transport))
+        except BaseException:  # A program may have cancelled the start.
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._thread.abandon)
+            raise
         return self
 
     async def __aexit__(self, *raised: Any) -> None:

@@ -7,13 +7,14 @@ the byte streams are those of anyio, or plain sockets whose methods block and ne
 from __future__ import annotations
 
 import json
+from time import monotonic
 
 from smartpubsub.node.control.limits import LINE_BYTES_MAX
 from smartpubsub.node.errors import ControlError, LostNodeError, error_of
 
 TYPE_CHECKING = False  # The import from typing takes as long as this whole module.
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from typing import Any, Protocol
 
@@ -57,8 +58,17 @@ if TYPE_CHECKING:
 
 ANSWER_S_MAX = 150.0
 """The time limit of an answer: longer than a node waits for a subscription and its history."""
-NOTICE_S = 3.0
-"""After this time without an answer, the client reports what it waits for."""
+NOTICE_S = 1.5
+"""After this time without an answer, the client finds out what it waits for, and reports it. A
+command takes time to start too, and its user should know after three seconds."""
+SILENT_S_MAX = 30.0
+"""A node that sends nothing at all for this time is stopped, or hangs."""
+PROMPT_S = 0.5
+"""A node that runs answers a probe within this time, unless its machine is busy."""
+PROBE_S = 20.0
+"""How often a client asks a node that has not answered whether it runs."""
+_PROBE = "alive?"
+"""The id of requests that any node answers at once."""
 
 _WAITS = {
     "publish": "the network to acknowledge the event, up to 60 seconds",
@@ -99,48 +109,83 @@ class Conversation:
     async def ask(self, do: str, fields: Mapping[str, object]) -> Any:
         """Send a request, and return the node's answer."""
         id = await self.send(do, fields)
-        waits_for = _WAITS.get(do, f"{self._name} to answer, up to {ANSWER_S_MAX:g} seconds")
+        waits_for = _WAITS.get(do, self._waits_for_node)
         if fields.get("wait") == "all":
             waits_for = "all subscribers to confirm the event, up to 60 seconds"
         answer_s = max(ANSWER_S_MAX, float(str(fields.get("deadline_s", 0))) + NOTICE_S)
         try:
-            line = await self._answer_with_notice(id, waits_for, answer_s)
+            line = await self._answer(id, waits_for, answer_s)
             if "bytes" in line:
                 line["ok"]["page"] = await self._bytes(line["bytes"])
         except TimeoutError:
             raise LostNodeError(
-                f"{self._name} does not answer; look at its log, or start it again"
+                f"{self._name} does not answer, and may still do what was asked: its process is"
+                " stopped or overloaded; continue it (kill -CONT), look at its log, or start it"
+                " again"
             ) from None
         return line["ok"]
 
-    async def _answer_with_notice(self, id: int, waits_for: str, answer_s: float) -> dict[str, Any]:
-        if self._on_wait is not None:
+    async def _answer(self, id: int, waits_for: str, answer_s: float) -> dict[str, Any]:
+        """Wait for an answer; TimeoutError if it does not come, or if the node is silent."""
+        until = monotonic() + answer_s
+        told: dict[str, None] = {}
+
+        def tell(what: str) -> None:
+            if self._on_wait is not None and what not in told:
+                self._on_wait(f"waiting for {what}")
+                told[what] = None
+
+        try:
+            return await self.line(id, NOTICE_S)
+        except TimeoutError:
+            pass
+        while (left_s := until - monotonic()) > 0:
+            # The node may wait for the network. Whether it runs, another request shows.
+            await self._send_line({"id": _PROBE, "do": "subscriptions"})
             try:
-                return await self.line(id, NOTICE_S)
+                line = await self._line_of((id, _PROBE), PROMPT_S)
             except TimeoutError:
-                self._on_wait(f"waiting for {waits_for}")
-        return await self.line(id, answer_s)
+                tell(self._waits_for_node)
+                line = await self._line_of((id, _PROBE), SILENT_S_MAX - NOTICE_S - PROMPT_S)
+            if line["id"] == id:
+                return _checked(line)
+            tell(waits_for)
+            try:
+                return await self.line(id, min(left_s, PROBE_S))
+            except TimeoutError:
+                continue
+        raise TimeoutError
+
+    @property
+    def _waits_for_node(self) -> str:
+        return f"{self._name} to answer, up to {SILENT_S_MAX:g} seconds"
 
     async def send(self, do: str, fields: Mapping[str, object]) -> int:
         """Send a request; return its number."""
         self.last_id += 1
-        line = json.dumps({"id": self.last_id, "do": do, **fields}).encode() + b"\n"
+        await self._send_line({"id": self.last_id, "do": do, **fields})
+        return self.last_id
+
+    async def _send_line(self, content: Mapping[str, object]) -> None:
         try:
-            await self.stream.send(line)
+            await self.stream.send(json.dumps(content).encode() + b"\n")
         except (BrokenPipeError, ConnectionResetError):
             pass  # The node may have sent the reason before it closed the connection.
         except OSError:
             raise self._lost() from None
-        return self.last_id
 
     async def line(self, id: int, timeout_s: float | None = None) -> dict[str, Any]:
         """Read the next line that belongs to a request."""
+        return _checked(await self._line_of((id,), timeout_s))
+
+    async def _line_of(self, ids: Sequence[object], timeout_s: float | None) -> dict[str, Any]:
+        """Read the next line that belongs to one of some requests, or to none in particular."""
         while True:
             line = await self._any_line(timeout_s)
-            if "error" in line and line.get("id") in (id, None):
-                raise error_of(line)
-            if line.get("id") == id:
+            if line.get("id") in ids:
                 return line
+            if "error" in line and line.get("id") is None:
+                raise error_of(line)
 
     @property
     def has_line(self) -> bool:
@@ -186,6 +231,13 @@ class Conversation:
 
     def _lost(self) -> LostNodeError:
         return LostNodeError(f"{self._name} has ended; start it again")
+
+
+def _checked(line: dict[str, Any]) -> dict[str, Any]:
+    """Raise the error that a line reports, if it does."""
+    if "error" in line:
+        raise error_of(line)
+    return line
 
 
 class LineStream:
@@ -266,6 +318,9 @@ class LineTransport:
         conversation = await self._conversation()
         try:
             begun = await conversation.ask(do, fields)
+        except LostNodeError:
+            await conversation.stream.close()  # It would not end the subscription in time either.
+            raise
         except BaseException:
             await conversation.stream.finish()
             raise
@@ -277,15 +332,23 @@ class LineTransport:
         """Close all connections."""
         self._is_closed = True
         while self._open:
-            await self._open.popitem()[0].abort()
-        while self._idle:
-            await self._idle.pop().stream.close()
+            for stream in [*self._open]:
+                self._open.pop(stream, None)  # Another thread may have closed it.
+                await stream.abort()
+        while (conversation := self._taken()) is not None:
+            await conversation.stream.close()
 
     async def _conversation(self) -> Conversation:
-        while self._idle:
-            conversation = self._idle.pop()
+        while (conversation := self._taken()) is not None:
             if not conversation.stream.is_stale():
                 return conversation
             await conversation.stream.close()  # The node was restarted.
         stream = await self._network.connect()
         return Conversation(stream, self._network.name, self._on_wait)
+
+    def _taken(self) -> Conversation | None:
+        """Take an idle connection, if there is one; another thread may take the last one first."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None

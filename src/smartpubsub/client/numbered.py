@@ -25,10 +25,13 @@ class NumberedLines:
 
     def __init__(self) -> None:
         self._sent: deque[bytes] = deque()
+        """The lines that the other side has not acknowledged."""
         self._acknowledged = 0
-        self._acknowledged = 0
+        """The number of lines sent that the other side has acknowledged."""
         self.received = 0
         """The number of lines that have come."""
+        self._reported = 0
+        """The number of lines received that this side has acknowledged."""
         self.waiting_bytes = 0
         """The size of the lines that the other side has not acknowledged."""
 
@@ -55,7 +58,7 @@ class NumberedLines:
     def came(self) -> bytes | None:
         """Count a line that came; return the acknowledgement to send, if one is due."""
         self.received += 1
-        if self.received - self._acknowledged < ACKNOWLEDGE_COUNT:
+        if self.received - self._reported < ACKNOWLEDGE_COUNT:
             return None
-        self._acknowledged = self.received
+        self._reported = self.received
         return b"%b%d}" % (RECEIVED, self.received)

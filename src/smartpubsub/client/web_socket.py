@@ -11,6 +11,7 @@ import json
 import time
 from collections import deque
 from contextlib import AbstractContextManager, suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -124,6 +125,8 @@ class WebStream:
         self._begun: dict[str, Any] | None = None
         """The gateway's first message on this connection."""
         self._messages: deque[bytes] = deque()
+        self._lost_at: float | None = None
+        """Since when there is no connection, if a call has not restored it in its time."""
         self._is_closed = False
 
     @classmethod
@@ -145,25 +148,23 @@ class WebStream:
         try:
             await self._send(TextMessage(line.decode()))
         except OSError:
-            await self._resume(time.monotonic() + RESUME_S_MAX)  # Resuming sends the line too.
+            await self._resume()  # Resuming sends the line too.
 
     async def receive(self, timeout_s: float | None) -> bytes:
         """Receive a line, none at the end; TimeoutError if none comes in time."""
-        until = None if timeout_s is None else time.monotonic() + timeout_s
+        until = inf if timeout_s is None else time.monotonic() + timeout_s
         while not self._messages:
             if self._is_closed:
                 return b""
-            left = SILENCE_S_MAX if until is None else until - time.monotonic()
             try:
-                if not await self._read(min(left, SILENCE_S_MAX)):
+                if not await self._read(min(until - time.monotonic(), SILENCE_S_MAX)):
                     return b""
             except OSError:
-                if until is not None and time.monotonic() >= until:
+                if time.monotonic() >= until:
                     raise TimeoutError from None
                 if self._is_closed:
                     return b""
-                resume_until = time.monotonic() + RESUME_S_MAX
-                await self._resume(resume_until if until is None else min(until, resume_until))
+                await self._resume(until)
         return self._messages.popleft() + b"\n"
 
     async def finish(self) -> None:
@@ -254,21 +255,31 @@ class WebStream:
 
     # --- connecting ---
 
-    async def _resume(self, until: float) -> None:
-        """Connect again, and resend what the gateway has not received."""
+    async def _resume(self, until: float = inf) -> None:
+        """Connect again, and resend what the gateway has not received.
+
+        Raise `TimeoutError` at the time `until`, and `LostNodeError` if the connection has been
+        lost for too long.
+        """
         await self._drop()
+        if self._lost_at is None:
+            self._lost_at = time.monotonic()
+        lost_until = self._lost_at + RESUME_S_MAX
         pause_s = _PAUSE_S_MIN
         while not self._is_closed:
             try:
                 await self._attach()
+                self._lost_at = None
                 return
             except OSError:
-                left = until - time.monotonic()
-                if left <= 0:
+                now = time.monotonic()
+                if now >= lost_until:
                     raise LostNodeError(
                         f"{self._place.name} cannot be reached any more; start it again"
                     ) from None
-                await self._network.pause(min(pause_s, left))
+                if now >= until:
+                    raise TimeoutError from None
+                await self._network.pause(min(pause_s, lost_until - now, until - now))
                 pause_s = min(2 * pause_s, _PAUSE_S_MAX)
         raise ConnectionResetError
 

@@ -7,6 +7,7 @@ what clients cost. `app` lists the operations.
   once (`operations`, `values`), and `documents` are written from that.
 - Requests: access control (`access`, `tokens`), texts of expected values (`expected`), errors
   (`problems`), events on the wire (`cloudevents`).
-- Streams: `streams` for many listeners, of `sources`, as `sse` or on a `websocket`.
+- Streams: `streams` for many listeners, of `sources`, as `sse` or on a `websocket`. `pieces` writes
+  long answers.
 - The page: `page_files`. A whole network on it: `scene`, `scene_server`.
 """

@@ -1,8 +1,7 @@
 """Access control of the gateway, before a request reaches its operation.
 
-Any page in a browser on the node's machine can make that browser send requests. So the
-`Host` has to be an IP address, localhost, or a name that the configuration lists: a page that binds
-its own name to this address (DNS rebinding) gets nothing. A request for more than the page and a
+Any page in a browser on the node's machine can make that browser send requests. So the `Host` has
+to be a name of the gateway (node/control/host_names.py). A request for more than the page and a
 WebSocket must have no `Origin`, or that of the gateway itself. A browser sends no `Origin` with
 some requests of pages of other origins, and says in `Sec-Fetch-Site` where they come from. Such a
 page could not read the answer, but a stream takes a subscription, and a kept one from its reader.
@@ -11,6 +10,7 @@ page could not read the answer, but a stream takes a subscription, and a kept on
 from __future__ import annotations
 
 import ipaddress
+import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -19,8 +19,9 @@ from starlette.requests import HTTPConnection
 
 from smartpubsub.gateway.operations import Scope
 from smartpubsub.gateway.problems import ProblemError
-from smartpubsub.gateway.tokens import TokenFile
+from smartpubsub.gateway.tokens import TokenError, TokenFile
 from smartpubsub.node.config_values import Endpoint
+from smartpubsub.node.control.host_names import LOCALHOST, HostNames, name_of
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 
 OWN_SITES = frozenset({"same-origin", "none"})
@@ -31,7 +32,7 @@ RECHECK_S = 15.0
 REQUESTS_PER_S_MAX = 500
 """Requests of one client in a second; an idle client may send as many at once."""
 
-_LOCALHOST = "localhost"
+_log = logging.getLogger(__name__)
 _MAKE_ONE = "make one with: smartpubsub token create"
 
 
@@ -40,7 +41,7 @@ def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host == _LOCALHOST
+        return host == LOCALHOST
 
 
 class Access:
@@ -56,7 +57,7 @@ class Access:
     ) -> None:
         self.needs_token = not is_loopback(at.host)
         self._tokens = tokens
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._hosts = HostNames(hosts)
         self._rate = requests_per_s_max
         self._allowances: BoundedDict[str, tuple[float, float]] = BoundedDict(CLIENT_COUNT_MAX)
         """By client: the requests that it might send at once, and when that was computed."""
@@ -84,7 +85,11 @@ class Access:
         if text is None:
             detail = f"send a token: Authorization: Bearer ...; {_MAKE_ONE}"
             raise ProblemError(401, detail, headers=challenge)
-        token = self._tokens.find(text)
+        try:
+            token = self._tokens.find(text)
+        except TokenError as error:
+            _log.warning("the tokens cannot be read", extra={"fields": {"problem": error}})
+            raise ProblemError(503, "the node cannot read its tokens; its log says why") from None
         now = datetime.now(UTC)
         if token is None or (token.expires is not None and now >= token.expires):
             detail = f"the token is not known, or has expired; {_MAKE_ONE}"
@@ -98,16 +103,12 @@ class Access:
 
     def _check_host(self, connection: HTTPConnection) -> None:
         host = connection.headers.get("host", "")
-        name = _host_name(host)
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            if name != _LOCALHOST and name not in self._hosts:
-                raise ProblemError(
-                    421,
-                    f"this gateway is not called {name[:100]!r}; use its address, or list the name"
-                    " in the setting http_hosts",
-                ) from None
+        if not self._hosts.has(host):
+            raise ProblemError(
+                421,
+                f"this gateway is not called {name_of(host)[:100]!r}; use its address, or list the"
+                " name in the setting http_hosts",
+            )
 
     def _check_origin(self, connection: HTTPConnection) -> None:
         origin = connection.headers.get("origin")
@@ -149,12 +150,6 @@ class Permit:
         if self._token is not None and now - self._checked_at >= RECHECK_S:
             self._checked_at = now
             self._access.check_token(self._token, self._scope)
-
-
-def _host_name(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
 
 
 def bearer(connection: HTTPConnection) -> str | None:

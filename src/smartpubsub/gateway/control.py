@@ -108,13 +108,18 @@ class _Session(trio.abc.Stream):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         self._part += data
         while (end := self._part.find(b"\n")) >= 0:
-            while self.lines.waiting_bytes > WAITING_BYTES_MAX and not self._is_over:
+            if self.lines.waiting_bytes > WAITING_BYTES_MAX and not self._is_over:
                 await self._changed.wait()
-            self.lines.send(bytes(self._part[:end]))
+                continue
+            self._queue(bytes(self._part[:end]))
             del self._part[: end + 1]
-            if self.lines.waiting_bytes > SHARE_BYTES:
-                self._on_waiting()
+
+    def _queue(self, line: bytes) -> None:
+        """Have a line sent to the client."""
+        self.lines.send(line)
         self._wake()
+        if self.lines.waiting_bytes > SHARE_BYTES:
+            self._on_waiting()
 
     async def wait_send_all_might_not_block(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -136,16 +141,24 @@ class _Session(trio.abc.Stream):
         self._attached.cancel()
         self.end()
 
+    def detach(self) -> None:
+        """Receive nothing more over the WebSocket that the client has abandoned.
+
+        The client resends what the gateway has not counted, so nothing may be counted later.
+        """
+        self._attached.cancel()
+
     async def attach(self, socket: WebSocket, received: int, check: Check) -> None:
         """Exchange lines over a WebSocket until it ends."""
-        self._attached.cancel()  # The client has abandoned the old WebSocket.
+        self.detach()
         self._attached = scope = trio.CancelScope()
         self.lines.acknowledged(received)
+        self._wake()  # The node may wait until the client has read enough.
         self.is_attached = True
         try:
             with scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._receive, socket, check, nursery.cancel_scope)
+                    nursery.start_soon(self._receive, socket, check, nursery.cancel_scope, scope)
                     await self._send(socket, received)
                     nursery.cancel_scope.cancel()
                 if self._is_over:
@@ -168,10 +181,19 @@ class _Session(trio.abc.Stream):
                 return
             await changed.wait()
 
-    async def _receive(self, socket: WebSocket, check: Check, scope: trio.CancelScope) -> None:
+    async def _receive(
+        self,
+        socket: WebSocket,
+        check: Check,
+        scope: trio.CancelScope,
+        attached: trio.CancelScope,
+    ) -> None:
         try:
             while True:
-                await self._on((await next_text(socket)).encode(), check)
+                message = (await next_text(socket)).encode()
+                if attached.cancel_called:
+                    break
+                await self._on(message, check)
         except WebSocketDisconnect as gone:
             if gone.code == _NORMAL:
                 self.end()
@@ -188,7 +210,7 @@ class _Session(trio.abc.Stream):
             self._wake()
         else:
             if (refusal := check(message)) is not None:
-                await self.send_all(refusal)
+                self._queue(refusal)  # Waiting for room here would keep acknowledgements out.
             elif not self._is_over:
                 await self._came.send(message + b"\n")
             if (acknowledgement := self.lines.came()) is not None:
@@ -260,6 +282,7 @@ class ControlSessions:
         except ControlError as error:
             await self._refuse(socket, error)
             return
+        session.detach()
         begun = {"session": id, "received": session.lines.received}
         await socket.send_text(msgspec.json.encode(begun).decode())
 
@@ -314,5 +337,5 @@ class ControlSessions:
                 self._access.check_token(token, scope_of(asked.do, asked.keep))
         except ProblemError as problem:
             document = error_document(ControlError(str(problem)))
-            return msgspec.json.encode({"id": asked.id, **document}) + b"\n"
+            return msgspec.json.encode({"id": asked.id, **document})
         return None

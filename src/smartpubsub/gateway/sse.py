@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from smartpubsub.gateway.access import Permit
+from smartpubsub.gateway.pieces import cancel_when_gone
 from smartpubsub.gateway.problems import ProblemError
 from smartpubsub.gateway.streams import (
     Closed,
@@ -51,7 +52,7 @@ class StreamResponse(Response):
         """Send the stream."""
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_cancel_when_gone, receive, nursery.cancel_scope)
+                nursery.start_soon(cancel_when_gone, receive, nursery.cancel_scope)
                 await self._send_all(send)
                 nursery.cancel_scope.cancel()
         finally:
@@ -76,12 +77,6 @@ class StreamResponse(Response):
                 await send({"type": "http.response.body", "body": body, "more_body": False})
                 return
             await trio.sleep(self._streams.pace_s())
-
-
-async def _cancel_when_gone(receive: Receive, scope: trio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()
 
 
 def frames(items: list[StreamItem]) -> bytes:

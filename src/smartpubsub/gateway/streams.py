@@ -319,6 +319,9 @@ class Streams:
     ) -> AsyncIterator[Listener]:
         """Open a stream; it begins with history, at a position, or now."""
         position = None if resume is None else read_position(resume)
+        first = position.event_id if isinstance(position, Stored) else since
+        if first is not None or last is not None:
+            source.subscribe(first, last)  # Raises an error before the node subscribes for nothing.
         async with self.reading():
             journal = self._journal(source)
             journal.listener_count += 1

@@ -168,6 +168,14 @@ class SubscriptionOperations:
     async def _open(self, info: SubscriptionInfo) -> AsyncIterator[_KeptReader]:
         subscription = self._node.subscribe(info.predicate, keep=True, acknowledges=False)
         async with self._streams.reading(), subscription as events:
+            if events.number != info.number:
+                if not events.was_there and events.number is not None:
+                    await self._node.unsubscribe(events.number)
+                raise ProblemError(
+                    409,
+                    f"subscription {info.number} has another reader, or another subscription has"
+                    " the same filter and is read first; end one of them",
+                )
             yield _KeptReader(events)
 
     async def _found(self, number: str) -> SubscriptionInfo:

@@ -7,6 +7,7 @@ import os
 import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -15,6 +16,9 @@ from smartpubsub.gateway.operations import Scope
 
 FILE = "http-tokens.json"
 PREFIX = "sps_"
+
+Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time with a time zone; others cannot be compared with it."""
 
 
 class TokenError(SmartPubSubError):
@@ -28,8 +32,8 @@ class Token(msgspec.Struct):
     digest: str
     """SHA-256 of the token, which has 256 random bits: a slow hash would add nothing."""
     scopes: list[Scope]
-    created: datetime
-    expires: datetime | None = None
+    created: Time
+    expires: Time | None = None
 
     def allows(self, scope: Scope, now: datetime) -> bool:
         """Whether it is valid for an operation."""

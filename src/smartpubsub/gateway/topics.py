@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
 from starlette.responses import Response
@@ -12,12 +12,14 @@ from smartpubsub.gateway.cloudevents import CloudEvent, from_entry
 from smartpubsub.gateway.events import StreamQuery, idempotency_key, opened
 from smartpubsub.gateway.operations import (
     EVENT_STREAM,
+    JSON,
     Call,
     NoFields,
     Operation,
     Scope,
     json_response,
 )
+from smartpubsub.gateway.pieces import PiecesResponse
 from smartpubsub.gateway.sources import TopicSource
 from smartpubsub.gateway.streams import Streams
 from smartpubsub.node.api.choices import LinkingName, WaitName
@@ -26,7 +28,7 @@ from smartpubsub.node.api.topic import Topic
 from smartpubsub.node.control.topics import topic_named
 from smartpubsub.node.identity import peer_text
 from smartpubsub.protocols.blocks import cid_text, time_text
-from smartpubsub.protocols.car import write_car
+from smartpubsub.protocols.car import car_sections
 from smartpubsub.protocols.pulsarcast import topics as descriptors
 
 CAR = "application/vnd.ipld.car"
@@ -221,21 +223,28 @@ class TopicOperations:
         if call.query.since is None and last is None:
             last = HISTORY_COUNT_MAX
         found = await topic.history(since=call.query.since, last=last)
-        document: dict[str, Any] = {
-            "events": [msgspec.Raw(from_entry(entry, topic.id)) for entry in found],
-            "missing": found.gaps.missing,
-            "dropped": found.gaps.let_go,
-            "silent_keepers": found.gaps.silent_keepers,
-        }
-        return json_response(document)
+        # The fields after the events, without the bracket that begins them.
+        rest = msgspec.json.encode(
+            {
+                "missing": found.gaps.missing,
+                "dropped": found.gaps.let_go,
+                "silent_keepers": found.gaps.silent_keepers,
+            }
+        )[1:]
+
+        def pieces() -> Iterator[bytes]:
+            yield b'{"events":['
+            for number, entry in enumerate(found):
+                yield (b"," if number else b"") + from_entry(entry, topic.id)
+            yield b"]," + rest
+
+        return PiecesResponse(pieces(), JSON)
 
     async def _export(self, call: Call) -> Response:
         topic = await self._topic(call)
         found = await topic.blocks()
-        file = BytesIO()
-        write_car(file, found.roots, found.blocks)
         headers = {"X-Missing-Blocks": str(len(found.gaps.missing))}
-        return Response(file.getvalue(), media_type=CAR, headers=headers)
+        return PiecesResponse(car_sections(found.roots, found.blocks), CAR, **headers)
 
 
 def _document(topic: descriptors.Topic) -> TopicDocument:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
-from smartpubsub.kademlia.settings import MINUTE, Settings
+from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.seam import Ask, CancelTimer, Effect, Peer, SetTimer
 
 
@@ -31,6 +31,11 @@ class OpenAsk:
     has_failed: bool = False
 
 
+PROMPT_US_MAX = SECOND // 10
+"""Links on which answers usually come within this time are not full."""
+REPEATED_MAX = 4
+"""If so many answers in a row were to repeated requests, the round trips of others count no more:
+links may have filled up since."""
 LATE_COUNT_MAX = 1_000
 LATE_US = 10 * MINUTE
 """How many failed requests are remembered, and for how long, in case a late answer arrives."""
@@ -49,7 +54,11 @@ class Asks:
         self._open: dict[int, OpenAsk] = {}
         self._late: dict[int, OpenAsk] = {}
         self._usual_us = 0
-        """The smoothed round-trip time."""
+        """The smoothed time to an answer, also of requests that were repeated."""
+        self._prompt_us = 0
+        """The smoothed round-trip time of requests that were not repeated; 0 before the first."""
+        self._repeated = 0
+        """How many answers in a row were to repeated requests."""
         self._pinging: dict[bytes, None] = {}
         self._verifying: dict[bytes, None] = {}
         self._last_number = 0
@@ -86,8 +95,20 @@ class Asks:
 
     @property
     def are_slow(self) -> bool:
-        """Whether answers usually take so long that links are full: pings would add to the load."""
+        """Whether answers usually take long, because links are full or because they lose messages.
+
+        Pings would add to the load of full links, and a peer whose ping is late would seem down.
+        """
         return 8 * self._usual_us > self._settings.verify_us
+
+    @property
+    def are_links_full(self) -> bool:
+        """Whether answers usually take long, and not only because links lose messages.
+
+        Where only messages are lost, answers to requests that need no repetition are prompt.
+        """
+        is_prompt = 0 < self._prompt_us <= PROMPT_US_MAX and self._repeated < REPEATED_MAX
+        return self.are_slow and not is_prompt
 
     def _timeout_us(self, least_us: int, times: int) -> int:
         """A timeout: a multiple of the round-trip time, but at least a minimum."""
@@ -120,7 +141,13 @@ class Asks:
         ask = self._open.get(number) or self._late.get(number)
         if ask is None or ask.contact.peer != peer:
             return None
-        self._usual_us += (now - ask.asked_at - self._usual_us) // 8
+        took_us = now - ask.asked_at
+        self._usual_us += (took_us - self._usual_us) // 8
+        if ask.is_overdue:
+            self._repeated += 1
+        else:
+            self._repeated = 0
+            self._prompt_us += (took_us - self._prompt_us) // (8 if self._prompt_us else 1)
         if ask.has_failed:
             del self._late[number]
         else:
@@ -163,9 +190,13 @@ class Asks:
         for number in [n for n, ask in self._late.items() if ask.contact.peer == peer]:
             del self._late[number]
 
-    def close_all(self, peer: Peer) -> list[OpenAsk]:
-        """End all requests to a peer that is gone, as failed."""
-        closed = [item for item in self._open.items() if item[1].contact.peer == peer]
+    def close_all(self, peer: Peer, *, ends_verification: bool = True) -> list[OpenAsk]:
+        """End all requests to a peer, as failed; of a suspected one, its verification goes on."""
+        closed = [
+            (number, ask)
+            for number, ask in self._open.items()
+            if ask.contact.peer == peer and (ends_verification or not ask.is_verification)
+        ]
         for number, ask in closed:
             self._effects.append(CancelTimer(("kad", number)))
             self._fail(number, ask)

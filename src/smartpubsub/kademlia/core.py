@@ -148,8 +148,9 @@ class Kademlia:
     ) -> tuple[int, list[Effect]]:
         """Find the peers closest to a name, `count` or k of them; delivers `Found`.
 
-        The lookup follows `paths` disjoint paths, or as many as the settings say. A peer that it
-        does not wait for does not count as failed.
+        `Found` has this node too, in its place among them, and at most k nodes. The lookup follows
+        `paths` disjoint paths, or as many as the settings say. A peer that it does not wait for
+        does not count as failed.
         """
         number = self._start(
             Goal.CLOSEST, name, now, count=count, paths=paths, waits_for_slow=waits_for_slow
@@ -192,12 +193,12 @@ class Kademlia:
 
     def is_closest(self, name: bytes) -> bool | None:
         """Whether this node is the closest to a name; None if only a lookup can decide."""
-        return self.table.is_owner(key_of(name))
+        return self.table.is_closest(key_of(name))
 
     @property
     def is_slow(self) -> bool:
         """Whether answers take so long that links are full, and lookups would fill them further."""
-        return self._asks.are_slow
+        return self._asks.are_links_full
 
     def knows(self, contact: Contact) -> bool:
         """Whether a peer is in the routing table, even if it failed to answer last time."""
@@ -359,7 +360,8 @@ class Kademlia:
         if is_suspected:
             self._avoid(peer, now)
             self.table.doubt(contact)
-            for ask in self._asks.close_all(peer):
+            # Cores may suspect a peer again and again; that must not prolong its verification.
+            for ask in self._asks.close_all(peer, ends_verification=False):
                 self._go_on_without(ask, self._query_of(ask), now)
         self._asks.verify(self.table.known(contact) or contact, now)
 
@@ -496,7 +498,7 @@ class Kademlia:
     def _on_add_provider(self, peer: bytes, message: Message, now: int) -> None:
         # Only the provider itself may say that it provides.
         own = [contact for contact in message.providers if contact.peer == peer]
-        if not own or not self.values.add_provider(message.key, own[0], now):
+        if not own or not self.values.add_provider(message.key, own[0], now, peer):
             self.refused += 1
 
     def _consider(self, contact: Contact, now: int) -> None:
@@ -537,7 +539,12 @@ class Kademlia:
         self._set_timer("upkeep", self.settings.republish_us, now)
         for name in self.values.expire(now):
             self._emit(Store(_STORED + name, None))
-        for name, value in self.values.due(now, self._republish_at(now)):
+        # One peer may have put all of them at the same moment, for this node to send k times each.
+        count_max = self.settings.republish_count_max
+        due = self.values.due(now, self._republish_at(now), count_max)
+        if len(due) == count_max:
+            self._emit(SetTimer(("kad", "upkeep"), now + self.settings.republish_pause_us))
+        for name, value in due:
             self._start(Goal.PUT, name, now, value=value)
 
     def _set_timer(self, name: str, interval: int, now: int) -> None:

@@ -195,8 +195,8 @@ class Lookup:
                 by_peer[contact.peer] = candidate
                 path.add(candidate)
 
-    def _move(self, candidate: Candidate, happening: str) -> None:
+    def _move(self, candidate: Candidate, trigger: str) -> None:
         was_asked = candidate.state is State.ASKED
-        candidate.state = TRANSITIONS[candidate.state, happening]
+        candidate.state = TRANSITIONS[candidate.state, trigger]
         is_asked = candidate.state is State.ASKED
         candidate.path.asked_count += is_asked - was_asked

@@ -38,11 +38,11 @@ class Got(NamedTuple):
 
 
 class Provided(NamedTuple):
-    """How many peers were told that this one provides something."""
+    """How many peers were informed that this one provides something."""
 
     number: int
     name: bytes
-    told: int
+    informed: int
 
 
 class Providers(NamedTuple):

@@ -48,6 +48,10 @@ class Settings:
 
     republish_us: int = HOUR
     """How often a node that holds a value puts it at the closest nodes again."""
+    republish_count_max: int = 16
+    """How many values it puts at a time; a put sends the value to k nodes."""
+    republish_pause_us: int = 5 * SECOND
+    """How long it waits between two times; so `value_count_max` values take less than an hour."""
     expire_us: int = 48 * HOUR
     """The lifetime of a value or a provider after its last put."""
 
@@ -59,6 +63,8 @@ class Settings:
     """Of all values together, with their names."""
     provider_count_max: int = 10_000
     providers_per_name_max: int = 100
+    providers_bytes_max: int = 32 << 20
+    """Of all providers together, with the names that they provide."""
     contact_count_max: int = 100
     """The maximum number of closer peers, and of providers, in a message."""
     peer_bytes_max: int = 128

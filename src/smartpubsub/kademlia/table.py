@@ -182,7 +182,7 @@ class RoutingTable:
         entry = bucket.entries.get(contact.peer) if bucket else None
         return entry is not None and not entry.failures
 
-    def is_owner(self, key: Key) -> bool | None:
+    def is_closest(self, key: Key) -> bool | None:
         """Whether the node is the closest to a key; None if the table cannot decide.
 
         A peer closer to the key shares with the node at least the prefix that the key shares with

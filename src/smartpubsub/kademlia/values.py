@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.ledger import NO_USER, USER_SHARE, Ledger, User
@@ -34,6 +37,14 @@ def content_digest(name: bytes) -> bytes | None:
 
 VALUE_BYTES = 256
 """About how much memory a value takes beside its content."""
+PROVIDER_BYTES = 512
+"""About how much memory a provider of a name takes beside the name and its addresses."""
+
+
+class _Provider(NamedTuple):
+    contact: Contact
+    user: User
+    expires_at: int
 
 
 @dataclass(slots=True)
@@ -49,7 +60,7 @@ class ValueStore:
     """Values and providers, bounded, each until it expires.
 
     Each peer may put a limited number of values. A full store evicts the oldest value of the peer
-    that has put most.
+    that has put most. Each peer may also provide a limited number of names.
     """
 
     def __init__(
@@ -64,7 +75,10 @@ class ValueStore:
         self._evicted: list[bytes] = []
         self._names: dict[User, dict[bytes, None]] = {}
         """The names of each peer's values, the oldest first."""
-        self._providers: dict[bytes, dict[bytes, tuple[Contact, int]]] = {}
+        self._providers: dict[bytes, dict[bytes, _Provider]] = {}
+        self._provided: Counter[User] = Counter()
+        """How many names each peer provides."""
+        self._provider_account = ledger.open("providers", settings.providers_bytes_max)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -150,37 +164,63 @@ class ValueStore:
         gone = [name for name, held in self._values.items() if now >= held.expires_at]
         for name in gone:
             self._remove(name)
-        for name in list(self._providers):
-            left = {p: entry for p, entry in self._providers[name].items() if now < entry[1]}
-            if left:
-                self._providers[name] = left
-            else:
-                del self._providers[name]
+        for name, known in list(self._providers.items()):
+            for peer in [p for p, provider in known.items() if now >= provider.expires_at]:
+                self._remove_provider(name, peer)
         return gone
 
-    def due(self, now: int, next_at: int) -> list[tuple[bytes, bytes]]:
-        """The values to republish now; they are due again at `next_at`."""
-        due = [(name, held) for name, held in self._values.items() if now >= held.republish_at]
+    def due(self, now: int, next_at: int, count_max: int) -> list[tuple[bytes, bytes]]:
+        """The values to republish now, the first ones only; they are due again at `next_at`."""
+        every = ((name, held) for name, held in self._values.items() if now >= held.republish_at)
+        due = list(islice(every, count_max))
         for _, held in due:
             held.republish_at = next_at
         return [(name, held.value) for name, held in due]
 
-    def add_provider(self, name: bytes, provider: Contact, now: int) -> bool:
-        """Add a provider; False if there is no room."""
-        known = self._providers.get(name)
-        if known is None:
-            if len(self._providers) >= self._settings.provider_count_max:
+    def add_provider(self, name: bytes, provider: Contact, now: int, user: User = NO_USER) -> bool:
+        """Add a provider that a peer names; False if the peer has too many, or there is no room."""
+        known = self._providers.get(name, {})
+        held = known.get(provider.peer)
+        if held is None:
+            if not known and len(self._providers) >= self._settings.provider_count_max:
                 return False
-            known = self._providers[name] = {}
-        if provider.peer not in known and len(known) >= self._settings.providers_per_name_max:
+            if len(known) >= self._settings.providers_per_name_max:
+                return False
+        else:
+            user = held.user
+        more = _provider_size(name, provider) - (_provider_size(name, held.contact) if held else 0)
+        if user != NO_USER and not self._may_provide(user, more, is_new=held is None):
+            self._provider_account.refuse()
             return False
-        known[provider.peer] = (provider, now + self._settings.expire_us)
+        self._provider_account.change(user, more)
+        self._provided[user] += held is None
+        entry = _Provider(provider, user, now + self._settings.expire_us)
+        self._providers.setdefault(name, known)[provider.peer] = entry
         return True
+
+    def _may_provide(self, user: User, more: int, *, is_new: bool) -> bool:
+        count_max = max(1, self._settings.provider_count_max // USER_SHARE)
+        is_few = not is_new or self._provided[user] < count_max
+        return is_few and self._provider_account.fits(user, more)
+
+    def _remove_provider(self, name: bytes, peer: bytes) -> None:
+        known = self._providers[name]
+        contact, user, _ = known.pop(peer)
+        self._provider_account.change(user, -_provider_size(name, contact))
+        self._provided[user] -= 1
+        if not self._provided[user]:
+            del self._provided[user]
+        if not known:
+            del self._providers[name]
 
     def providers(self, name: bytes, now: int) -> list[Contact]:
         """The providers of a name that have not expired."""
         known = self._providers.get(name, {})
-        return [contact for contact, expires_at in known.values() if now < expires_at]
+        return [provider.contact for provider in known.values() if now < provider.expires_at]
+
+
+def _provider_size(name: bytes, provider: Contact) -> int:
+    return len(name) + sum(map(len, provider.addresses)) + PROVIDER_BYTES
 
 
 def _size(name: bytes, value: bytes) -> int:

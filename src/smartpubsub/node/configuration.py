@@ -197,7 +197,7 @@ class NodeConfig(NodeLimits):
     http: Endpoint | None = field(default=None, metadata={"values": ENDPOINT})
     """Where the HTTP gateway is served."""
     http_hosts: tuple[str, ...] = _setting((), HOST_NAMES)
-    """Names by which clients call the gateway, besides its addresses."""
+    """Names by which clients call the gateway and the metrics, besides their addresses."""
 
 
 class NodeOptions(TypedDict, total=False):

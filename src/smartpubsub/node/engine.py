@@ -280,6 +280,7 @@ class Engine:
                     with trio.CancelScope(shield=True):  # It takes a limited time.
                         await self._leave(host)
                         await host.stop()
+                    self.calls.close()
                     nursery.cancel_scope.cancel()
 
     def _private_tcp(self) -> MakeTcp | None:

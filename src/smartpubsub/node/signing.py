@@ -37,7 +37,7 @@ let a node's memory grow, for hours."""
 class Ed25519Witness:
     """Verifies signatures."""
 
-    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
+    def is_statement_of(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
         """Verify a peer's signature of some content."""
         return is_signature(peer, content(), signature)
 
@@ -107,21 +107,21 @@ class Ed25519Signing(Ed25519Witness):
         if len(self._verified) > self._verified_count_max:
             self._verified.popitem(last=False)
 
-    def vouch(self, content: Callable[[], bytes]) -> bytes:
+    def sign_statement(self, content: Callable[[], bytes]) -> bytes:
         """Sign content that is no event."""
         signed = content()
         signature = self._signature(signed)
         self._remember(sha256(signature + signed).digest())
         return signature
 
-    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
+    def is_statement_of(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
         """Verify a signature of some content; this node's own are cached."""
         signed = content()
         if peer == self._peer and sha256(signature + signed).digest() in self._verified:
             return True
         return is_signature(peer, signed, signature)
 
-    def vouch_for_all(self, statements: Sequence[Callable[[], bytes]]) -> list[bytes]:
+    def sign_statements(self, statements: Sequence[Callable[[], bytes]]) -> list[bytes]:
         """Sign statements together."""
         made = [each() for each in statements]
         found = evidence_of(made, self._signature)

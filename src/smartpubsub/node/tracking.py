@@ -93,16 +93,16 @@ class EventFacts:
     dropped: frozenset[int] = frozenset()
     """The subscriptions that have dropped it."""
 
-    def merged(self, told: EventFacts) -> EventFacts:
+    def merged(self, published: EventFacts) -> EventFacts:
         """Add the facts of the publisher's node."""
-        has_progress = told.progress is not PublishProgress.UNKNOWN
+        has_progress = published.progress is not PublishProgress.UNKNOWN
         return replace(
             self,
-            predicate=self.predicate or told.predicate,
-            created_us=self.created_us or told.created_us,
-            progress=told.progress if has_progress else self.progress,
-            reason=told.reason if has_progress else self.reason,
-            held=told.held if has_progress else self.held,
+            predicate=self.predicate or published.predicate,
+            created_us=self.created_us or published.created_us,
+            progress=published.progress if has_progress else self.progress,
+            reason=published.reason if has_progress else self.reason,
+            held=published.held if has_progress else self.held,
         )
 
     def document(self) -> dict[str, Any]:

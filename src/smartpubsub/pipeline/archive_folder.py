@@ -7,11 +7,11 @@ the same blocks twice changes nothing, and repeating an interrupted run complete
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -27,10 +27,10 @@ from smartpubsub.pipeline.archive_schemas import (
     BAD_BLOCKS,
 )
 from smartpubsub.pipeline.car_files import read_blocks, write_car_file
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
-from smartpubsub.pipeline.folders import Folder, require
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
+from smartpubsub.pipeline.folders import Folder, MaybeSpark, require
 from smartpubsub.pipeline.little import sized
-from smartpubsub.pipeline.outputs import PARQUET, Output, is_delta
+from smartpubsub.pipeline.outputs import PARQUET, Output, is_delta, part_name
 from smartpubsub.pipeline.schemas import Table
 from smartpubsub.pipeline.tables import check_output, read_table
 from smartpubsub.protocols.blocks import Cid, cid_from_text, cid_of, cid_text
@@ -74,7 +74,7 @@ def archive_paths(out: str) -> dict[str, str]:
     return {name: f"{out.rstrip('/')}/{name}" for name in (TOPICS, EVENTS, PUBLICATIONS)}
 
 
-def check_archive_output(spark: SparkSession, out: str) -> None:
+def check_archive_output(spark: MaybeSpark, out: str) -> None:
     """Raise an error if adding to an archive here would destroy something else."""
     for path in archive_paths(out).values():
         check_output(spark, path)
@@ -98,7 +98,7 @@ def add_to_archive(
 ) -> Archived:
     """Add the blocks of CAR files to an archive, which may be new."""
     blocks = read_blocks(spark, cars)
-    with sized(spark, [*cars.values()]) as is_little, told_plainly():
+    with sized(spark, [*cars.values()]) as is_little, plain_errors():
         if is_little:
             archived = add_few_blocks(spark, blocks.toArrow(), out, output)
         else:
@@ -113,7 +113,7 @@ def add_blocks(blocks: DataFrame, out: str, output: Output = PARQUET) -> Archive
     """Add blocks to an archive: verified, and each once."""
     spark, latest_us = blocks.sparkSession, archive.now_us()
     known = _Known.of(spark, out)
-    with told_plainly(), ExitStack() as stack:
+    with plain_errors(), ExitStack() as stack:
 
         def kept(frame: DataFrame) -> DataFrame:
             """Cache a frame that is used several times."""
@@ -140,12 +140,16 @@ def add_blocks(blocks: DataFrame, out: str, output: Output = PARQUET) -> Archive
             reasons=_reasons(bad),
         )
         names = [row["source"] for row in found.select("source").distinct().collect()]
-        new = _Known(
-            new_topics.orderBy("topic", "version"),
-            new_events.hint("rebalance", "topic", "day").sortWithinPartitions(*_EVENT_ORDER),
-            new_publications.hint("rebalance", "day").sortWithinPartitions(*_PUBLICATION_ORDER),
-        )
-        _write(archived, new, bad, names, out, output)
+        by_day = new_publications.hint("rebalance", "day")
+        new = {
+            TOPICS: new_topics.orderBy("topic", "version"),
+            EVENTS: new_events.hint("rebalance", "topic", "day").sortWithinPartitions(
+                *_EVENT_ORDER
+            ),
+            PUBLICATIONS: by_day.sortWithinPartitions(*_PUBLICATION_ORDER),
+            BAD: bad,
+        }
+        _write(archived, new, names, spark, out, output, output.write)
     return archived
 
 
@@ -174,25 +178,24 @@ def add_few_blocks(
         reasons=_most_frequent(Counter(row["reason"] for row in judged.bad)),
     )
 
-    def frame(rows: list[archive_little.Row], table: Table, *order: str) -> DataFrame:
-        schema = to_arrow_schema(table.schema, timezone="UTC")
-        told = pa.Table.from_pylist(rows, schema=schema).sort_by([(o, "ascending") for o in order])
-        return spark.createDataFrame(told, schema=table.schema)
+    def table(rows: list[archive_little.Row], of: Table, *order: str) -> pa.Table:
+        schema = to_arrow_schema(of.schema, timezone="UTC")
+        return pa.Table.from_pylist(rows, schema=schema).sort_by([(o, "ascending") for o in order])
 
-    new = _Known(
-        frame(topics, ARCHIVED_TOPICS, "topic", "version"),
-        frame(events, ARCHIVED_EVENTS, *_EVENT_ORDER),
-        frame(publications, ARCHIVED_PUBLICATIONS, *_PUBLICATION_ORDER),
-    )
+    new = {
+        TOPICS: table(topics, ARCHIVED_TOPICS, "topic", "version"),
+        EVENTS: table(events, ARCHIVED_EVENTS, *_EVENT_ORDER),
+        PUBLICATIONS: table(publications, ARCHIVED_PUBLICATIONS, *_PUBLICATION_ORDER),
+        BAD: table(judged.bad, BAD_BLOCKS, "source", "position"),
+    }
     names = sorted({row["source"] for row in found})
-    bad = frame(judged.bad, BAD_BLOCKS, "source", "position")
-    with told_plainly():
-        _write(archived, new, bad, names, out, output)
+    with plain_errors():
+        _write(archived, new, names, spark, out, output, partial(output.write_rows, spark))
     return archived
 
 
 class _Known(NamedTuple):
-    """The tables of an archive, or new rows for them."""
+    """The tables of an archive."""
 
     topics: DataFrame
     events: DataFrame
@@ -230,19 +233,33 @@ def _among(frame: DataFrame, cids: Sequence[str], *columns: str) -> list[archive
 
 
 def _write(
-    archived: Archived, new: _Known, bad: DataFrame, names: Sequence[str], out: str, output: Output
+    archived: Archived,
+    new: Mapping[str, DataFrame | pa.Table],
+    names: Sequence[str],
+    spark: SparkSession,
+    out: str,
+    output: Output,
+    write: Callable[..., object],
 ) -> None:
     """Add to the tables, and replace the bad blocks of the sources that were read."""
+    tables: tuple[tuple[int, str, Table, list[str]], ...] = (
+        (archived.topics, TOPICS, ARCHIVED_TOPICS, []),
+        (archived.events, EVENTS, ARCHIVED_EVENTS, ["topic", "day"]),
+        (archived.publications, PUBLICATIONS, ARCHIVED_PUBLICATIONS, ["day"]),
+    )
     out = out.rstrip("/")
-    if archived.topics:
-        output.write(new.topics, f"{out}/{TOPICS}", ARCHIVED_TOPICS, is_more=True)
-    if archived.events:
-        path, parts = f"{out}/{EVENTS}", ["topic", "day"]
-        output.write(new.events, path, ARCHIVED_EVENTS, parts=parts, is_more=True)
-    if archived.publications:
-        path, table = f"{out}/{PUBLICATIONS}", ARCHIVED_PUBLICATIONS
-        output.write(new.publications, path, table, parts=["day"], is_more=True)
-    _replace_bad(bad, names, archived.bad, f"{out}/{BAD}", output)
+    for count, name, table, parts in tables:
+        if count:
+            write(new[name], f"{out}/{name}", table, parts=parts, is_more=True)
+    path = f"{out}/{BAD}"
+    if output.format == "parquet":
+        for source in names:
+            Folder(spark, path).below(part_name("source", source)).delete()
+    had_some = is_delta(spark, path) and not (
+        read_table(spark, path, BAD_BLOCKS).where(sf.col("source").isin([*names])).isEmpty()
+    )
+    if archived.bad or had_some:
+        write(new[BAD], path, BAD_BLOCKS, parts=["source"], replaces={"source": names})
 
 
 def _read(spark: SparkSession, path: str, table: Table) -> DataFrame:
@@ -262,20 +279,6 @@ def _on_disk(frame: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept.unpersist()
-
-
-def _replace_bad(
-    bad: DataFrame, names: Sequence[str], count: int, path: str, output: Output
-) -> None:
-    spark = bad.sparkSession
-    if output.format == "parquet":
-        for name in names:
-            Folder(spark, path).below(f"source={quote(name)}").delete()
-    had_some = is_delta(spark, path) and not (
-        read_table(spark, path, BAD_BLOCKS).where(sf.col("source").isin(names)).isEmpty()
-    )
-    if count or had_some:
-        output.write(bad, path, BAD_BLOCKS, parts=["source"], replaces={"source": names})
 
 
 def _reasons(bad: DataFrame) -> dict[str, int]:
@@ -307,7 +310,7 @@ def write_car_of_archive(
     if wanted:
         chosen = _chosen(topics, wanted, folder)
         topics, events = (frame.where(sf.col("topic").isin(chosen)) for frame in (topics, events))
-    with told_plainly():
+    with plain_errors():
         topics, events = topics.dropDuplicates(["cid"]), events.dropDuplicates(["cid"])
         counts = {TOPICS: topics.count(), EVENTS: events.count()}
         said = _said(events)

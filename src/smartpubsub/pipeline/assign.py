@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from smartpubsub.pipeline.columns import written
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.schemas import EVENTS, NODES, SUBSCRIPTIONS
 
 PACE_US = 10_000
@@ -97,8 +97,15 @@ def from_tables(
 ) -> Assigned:
     """Take publishers and subscribers from tables; every author must have a node."""
     homes = publishers.select("author", "node").distinct()
+    with plain_errors():
+        doubled = homes.groupBy("author").count().where("count > 1").select("author").first()
+    if doubled is not None:  # Each node would publish the events.
+        raise PipelineError(
+            f"the author {doubled['author']!r} has several nodes in the table of publishers; keep"
+            " one of them"
+        )
     placed = records.join(homes, "author", "left").select(records["*"], homes["node"])
-    with told_plainly():
+    with plain_errors():
         homeless = placed.where(sf.col("node").isNull()).select("author").first()
     if homeless is not None:
         raise PipelineError(
@@ -137,7 +144,7 @@ def _placed(placed: DataFrame, wanted: DataFrame, nodes: DataFrame, chosen: Assi
         sf.lit(_SUBSCRIBING).alias("phase"),
         sf.lit(0).cast("long").alias("at_us"),
     )
-    with told_plainly():
+    with plain_errors():
         before = subscriptions.count()
     turn = sf.row_number().over(Window.orderBy("time", "event_id")).cast("long") - 1
     events = placed.withColumn("turn", turn).select(

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession, is_remote
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.one_run import DONE, FAILED, KEPT, CampaignFolder, carry_out
 from smartpubsub.pipeline.plan import Plan, PlannedRun
 from smartpubsub.pipeline.result_schemas import MANIFEST, RESULTS
@@ -86,7 +86,7 @@ def _outcomes(spark: SparkSession, plan: Plan, folder: CampaignFolder) -> list[d
     missing = [run for run in plan.runs.values() if not folder.has(run)]
     if not missing:
         return kept
-    with told_plainly():
+    with plain_errors():
         parts = batches(missing, _parallel_tasks(spark) * TASKS_PER_CORE)
         numbers = spark.range(0, len(parts), 1, len(parts))
         table = numbers.mapInArrow(_worker(parts, folder), MANIFEST.schema).toArrow()

@@ -20,9 +20,11 @@ class CampaignProgress:
         self._began_at = time.monotonic()
         self._kept = self._there()
 
-    def __call__(self) -> str:
-        """The current progress as text."""
+    def __call__(self) -> str | None:
+        """The current progress as text; None once all runs are done."""
         there = self._there()
+        if len(there) == len(self._weights):
+            return None
         done, total = self._weight(there), self._weight(self._weights)
         share = done / total
         bar = "#" * round(share * _BAR_CHARACTERS)

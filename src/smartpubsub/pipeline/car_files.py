@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from smartpubsub.pipeline.archive_schemas import BLOCKS
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.folders import Folder, file_system_of, matching
 from smartpubsub.pipeline.local_inputs import empty_text, is_hidden, missing_text
 from smartpubsub.protocols.blocks import Cid, cid_text, is_cid
@@ -124,7 +124,7 @@ def write_car_file(
     spark: SparkSession, path: str, roots: Sequence[Cid], blocks: Iterable[bytes]
 ) -> int:
     """Write a CAR file, which appears only when complete; return the number of blocks."""
-    with told_plainly():
+    with plain_errors():
         place = Folder(spark, path)
     system, inner = file_system_of(place.full_path)
     folder, _, name = inner.rpartition("/")

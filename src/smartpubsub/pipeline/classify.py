@@ -19,7 +19,7 @@ from pyspark.ml.feature import StopWordsRemover
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.schemas import BAD_LINES, RECORDS
 
 Model: TypeAlias = Callable[[list[str], int], Sequence[Sequence[str]]]
@@ -140,7 +140,7 @@ def _words(text: Column, languages: Sequence[str]) -> Column:
 
 def _weights(words: DataFrame) -> dict[str, float]:
     """The inverse document frequency of each word."""
-    with told_plainly():
+    with plain_errors():
         count = words.count()
         frequent = (
             words.select(sf.explode(sf.array_distinct("words")).alias("word"))

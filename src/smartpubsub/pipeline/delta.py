@@ -21,14 +21,14 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.folders import File, Folder, MaybeSpark, open_file
 
 
 def read(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
     """The newest version of a table; `schema` is that of a table without files."""
     files = files_of(spark, path)
-    with told_plainly():
+    with plain_errors():
         if not files:
             return spark.createDataFrame([], schema)
         return spark.read.option("basePath", Folder(spark, path).full_path).parquet(*files)
@@ -36,7 +36,7 @@ def read(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
 
 def files_of(spark: MaybeSpark, path: str) -> list[str]:
     """The files of the newest version."""
-    with _told(path):
+    with _errors_at(path):
         return DeltaTable(_uri(Folder(spark, path))).file_uris()
 
 
@@ -47,21 +47,21 @@ def names_of(spark: SparkSession, path: str) -> list[str]:
 
 def row_count(spark: MaybeSpark, path: str) -> int:
     """The number of rows of the newest version, from its log."""
-    with _told(path):
+    with _errors_at(path):
         actions = DeltaTable(_uri(Folder(spark, path))).get_add_actions(flatten=True)
     return sum(pa.table(actions).column("num_records").to_pylist())
 
 
 def version(spark: MaybeSpark, path: str) -> int:
     """The number of the newest version."""
-    with _told(path):
+    with _errors_at(path):
         return DeltaTable(_uri(Folder(spark, path))).version()
 
 
 def last_write(spark: MaybeSpark, path: str, app: str) -> int | None:
     """The number of a writer's last write in a table, if there is one."""
     uri = _uri(Folder(spark, path))
-    with _told(path):
+    with _errors_at(path):
         return DeltaTable(uri).transaction_version(app) if DeltaTable.is_deltatable(uri) else None
 
 
@@ -84,7 +84,7 @@ def commit(
     properties = CommitProperties(app_transactions=[Transaction(*writer)])
     filters = [(name, "in", [*values]) for name, values in (replaces or {}).items()]
     uri = _uri(folder)
-    with _told(folder.path):
+    with _errors_at(folder.path):
         if DeltaTable.is_deltatable(uri):
             DeltaTable(uri).create_write_transaction(
                 [*added],
@@ -119,7 +119,7 @@ def _uri(folder: Folder) -> str:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _errors_at(path: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as error:

@@ -21,7 +21,7 @@ class PipelineError(SmartPubSubError):
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
+def plain_errors() -> Iterator[None]:
     """Turn an exception of Spark, which has many lines, into the line that matters."""
     try:
         yield

@@ -51,14 +51,14 @@ def pairs(
     that unsubscribes soon after gives up events in flight, and an event published on one side of a
     partition is expected on that side.
     """
-    wishes = _wishes(events, subscriptions)
+    matching = _matching_subscriptions(events, subscriptions)
     got = sf.col("got").isNotNull()
     is_owed = sf.col("is_held") | (sf.col("is_given_up") & got)
     is_gone = sf.coalesce(sf.size("crashes") > sf.size("restarts"), sf.lit(False))
     first = sf.col("got")[0]
     is_welcome = sf.expr(
-        "forall(got, one -> exists(wishes, wish -> wish.called_us <= one.at_us"
-        " and (wish.ended_us is null or one.at_us <= wish.ended_us)))"
+        "forall(got, one -> exists(matching, subscription -> subscription.called_us <= one.at_us"
+        " and (subscription.ended_us is null or one.at_us <= subscription.ended_us)))"
     )
     said = events.select(
         "run",
@@ -71,7 +71,7 @@ def pairs(
         sf.col("acknowledged_us").isNotNull().alias("is_published"),
     )
     return (
-        wishes.join(deliveries, ["run", "event", "node"], "full_outer")
+        matching.join(deliveries, ["run", "event", "node"], "full_outer")
         .join(said, ["run", "event"], "left")
         .join(fault, ["run", "node"], "left")
         .join(about.select("run", "refresh_us"), "run", "left")
@@ -96,7 +96,7 @@ def pairs(
     )
 
 
-def _wishes(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
+def _matching_subscriptions(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
     """By run, event and node: the matching subscriptions, and whether any was in force."""
     met = meetings(events, subscriptions)
     at = sf.col("published_us")
@@ -105,7 +105,7 @@ def _wishes(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
         lambda span: (span.start_us <= at) & (span.end_us.isNull() | (at < span.end_us)),
     )
     given_up = sf.coalesce(sf.col("unsubscribed_us") <= at + UNDER_WAY_US, sf.lit(False))
-    wish = sf.struct("called_us", sf.col("unsubscribe_acknowledged_us").alias("ended_us"))
+    subscription = sf.struct("called_us", sf.col("unsubscribe_acknowledged_us").alias("ended_us"))
     return (
         events.select(
             "run",
@@ -119,7 +119,7 @@ def _wishes(events: DataFrame, subscriptions: DataFrame) -> DataFrame:
         .agg(
             sf.max(in_force & ~given_up).alias("is_held"),
             sf.max(in_force & given_up).alias("is_given_up"),
-            sf.collect_list(wish).alias("wishes"),
+            sf.collect_list(subscription).alias("matching"),
         )
     )
 
@@ -141,10 +141,10 @@ def _together() -> Column:
 
 def _repeated() -> Column:
     """How often a subscription got an event again since its node last started."""
-    told = sf.expr(
+    received = sf.expr(
         "flatten(transform(got, one -> transform(split(one.subscriptions, ','), number -> concat("
         "number, ' ', size(filter(coalesce(restarts, array()), back -> back <= one.at_us))))))"
     )
-    return sf.when(sf.size("got") > 1, sf.size(told) - sf.size(sf.array_distinct(told))).otherwise(
-        0
-    )
+    return sf.when(
+        sf.size("got") > 1, sf.size(received) - sf.size(sf.array_distinct(received))
+    ).otherwise(0)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pyspark.sql import SparkSession, is_remote
 
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.local_inputs import has_wildcards, is_elsewhere, is_hidden, missing_text
 
 
@@ -39,7 +39,7 @@ class DirectFiles:
             # Without `..`, so that paths can be compared.
             place = Path(path.removeprefix("file:")).absolute()
             self.full_path = f"file:{os.path.normpath(place)}"
-        with _said_plainly(path):
+        with _errors_at(path):
             self.file_system, self.inner = file_system_of(self.full_path)
         self._prefix = self.full_path.removesuffix(self.inner.rstrip("/"))
 
@@ -47,20 +47,24 @@ class DirectFiles:
         """Whether a folder or a file exists."""
         return self._type is not fs.FileType.NotFound
 
+    def is_file(self) -> bool:
+        """Whether it is a file."""
+        return self._type is fs.FileType.File
+
     @property
     def _type(self) -> fs.FileType:
-        with _said_plainly(self.full_path):
+        with _errors_at(self.full_path):
             return self.file_system.get_file_info(self.inner).type
 
     def names(self) -> list[str]:
         """The entries of the folder."""
-        with _said_plainly(self.full_path):
+        with _errors_at(self.full_path):
             found = self.file_system.get_file_info(fs.FileSelector(self.inner))
         return sorted(info.base_name for info in found)
 
     def all(self) -> Iterator[File]:
         """All files in the folder and below it, or the file itself."""
-        with _said_plainly(self.full_path):
+        with _errors_at(self.full_path):
             if self._type is fs.FileType.Directory:
                 selector = fs.FileSelector(self.inner, recursive=True)
                 found = self.file_system.get_file_info(selector)
@@ -73,7 +77,7 @@ class DirectFiles:
 
     def delete(self) -> None:
         """Remove it with its content, if it exists."""
-        with _said_plainly(self.full_path):
+        with _errors_at(self.full_path):
             if self._type is fs.FileType.Directory:
                 self.file_system.delete_dir(self.inner)
             elif self.exists():
@@ -81,19 +85,19 @@ class DirectFiles:
 
     def read_text(self) -> str:
         """Read a small file."""
-        with _said_plainly(self.full_path), self.file_system.open_input_stream(self.inner) as file:
+        with _errors_at(self.full_path), self.file_system.open_input_stream(self.inner) as file:
             return bytes(file.read()).decode()
 
     def write_text(self, text: str) -> None:
         """Write a small file."""
-        with _said_plainly(self.full_path):
+        with _errors_at(self.full_path):
             self._make_parent()
             with self.file_system.open_output_stream(self.inner) as file:
                 file.write(text.encode())
 
     def take(self, file: Path) -> None:
         """Copy a local file to it."""
-        with _said_plainly(self.full_path):
+        with _errors_at(self.full_path):
             self._make_parent()
             fs.copy_files(
                 str(file.absolute()),
@@ -117,7 +121,7 @@ class DirectFiles:
 
 
 @contextmanager
-def _said_plainly(path: str) -> Iterator[None]:
+def _errors_at(path: str) -> Iterator[None]:
     """Turn errors of files into a line with the path."""
     try:
         yield
@@ -132,7 +136,7 @@ class HadoopFiles:
     def __init__(self, spark: SparkSession, path: str) -> None:
         jvm: Any = spark.sparkContext._jvm
         self.jvm = jvm
-        with told_plainly():
+        with plain_errors():
             self.path = jvm.org.apache.hadoop.fs.Path(path)
             configuration = spark.sparkContext._jsc.hadoopConfiguration()
             self.file_system = self.path.getFileSystem(configuration)
@@ -140,18 +144,23 @@ class HadoopFiles:
 
     def exists(self) -> bool:
         """Whether a folder or a file exists."""
-        with told_plainly():
+        with plain_errors():
             return bool(self.file_system.exists(self.path))
+
+    def is_file(self) -> bool:
+        """Whether it is a file."""
+        with plain_errors():
+            return self.exists() and bool(self.file_system.getFileStatus(self.path).isFile())
 
     def names(self) -> list[str]:
         """The entries of the folder."""
-        with told_plainly():
+        with plain_errors():
             found = self.file_system.listStatus(self.path)
         return sorted(str(status.getPath().getName()) for status in found)
 
     def all(self) -> Iterator[File]:
         """All files in the folder and below it, or the file itself."""
-        with told_plainly():
+        with plain_errors():
             found = self.file_system.listFiles(self.path, True)
             while found.hasNext():
                 file = found.next()
@@ -160,12 +169,12 @@ class HadoopFiles:
 
     def delete(self) -> None:
         """Remove it with its content, if it exists."""
-        with told_plainly():
+        with plain_errors():
             self.file_system.delete(self.path, True)
 
     def read_text(self) -> str:
         """Read a small file."""
-        with told_plainly():
+        with plain_errors():
             stream = self.file_system.open(self.path)
             try:
                 return str(self.jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
@@ -174,7 +183,7 @@ class HadoopFiles:
 
     def write_text(self, text: str) -> None:
         """Write a small file."""
-        with told_plainly():
+        with plain_errors():
             stream = self.file_system.create(self.path)
             try:
                 stream.write(text.encode())
@@ -183,7 +192,7 @@ class HadoopFiles:
 
     def take(self, file: Path) -> None:
         """Copy a local file to it."""
-        with told_plainly():
+        with plain_errors():
             self.jvm.org.apache.hadoop.fs.FileUtil.copy(
                 self.jvm.java.io.File(str(file.absolute())),
                 self.file_system,
@@ -194,7 +203,7 @@ class HadoopFiles:
 
     def alike(self) -> list[str]:
         """Expand `*`, `?`, `[...]` and `{...}` in the path."""
-        with told_plainly():
+        with plain_errors():
             found = self.file_system.globStatus(self.path) or []
         return [str(status.getPath().toString()) for status in found]
 
@@ -208,6 +217,7 @@ class Folder:
         files = DirectFiles(path) if spark is None or is_remote() else HadoopFiles(spark, path)
         self.full_path = files.full_path
         self.exists = files.exists
+        self.is_file = files.is_file
         self.names = files.names
         self.all = files.all
         self.delete = files.delete

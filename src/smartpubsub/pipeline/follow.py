@@ -96,7 +96,7 @@ def follow(
     """Archive new events until `over` is set; `tell` gets each batch's source and result."""
     followed, turn = Followed(), threading.Lock()
 
-    def add(batch: DataFrame, number: int, *, name: str, told: str) -> None:
+    def add(batch: DataFrame, number: int, *, name: str, source: str) -> None:
         # Streams take turns: two writers would take each other's files for their own.
         with _taken(turn, over):
             # A new checkpoint is a new query, whose batches have the same numbers again.
@@ -106,14 +106,14 @@ def follow(
             done = _added(batch, f"{name}-{number}", proofs, following.out, output)
             if done.blocks:
                 followed.add(done)
-                tell(told, done)
+                tell(source, done)
 
     streams = [
         _Stream(
             partial(
                 _start,
                 *(spark, following, name, options),
-                partial(add, name=name, told=options.get("predicate", TOPICS)),
+                partial(add, name=name, source=options.get("predicate", TOPICS)),
             )
         )
         for name, options in following.sources()
@@ -230,12 +230,12 @@ def _proofs(following: Following) -> list[bytes]:
     """The blocks that the events of topics are verified with."""
     link = NodeLink(NodeOptions(following.node, following.token), was_there=True)
     try:
-        told = [
+        answers = [
             link.ask("topic-heads", topic=topic, limit=0, proof=True) for topic in following.topics
         ]
     finally:
         link.close()
-    return [block for each in told for block in split(base64.b64decode(each["proof"]))]
+    return [block for each in answers for block in split(base64.b64decode(each["proof"]))]
 
 
 def _reason(query: StreamingQuery) -> str:

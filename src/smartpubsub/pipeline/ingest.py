@@ -174,9 +174,9 @@ def _date_us(value: object) -> int | None:
         return None
     try:
         found = datetime.fromisoformat(value.strip().removesuffix("UTC").rstrip())
-    except ValueError:
+        at = found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # Python has no UTC before the year 1 or after 9999.
         return None
-    at = found if found.tzinfo else found.replace(tzinfo=UTC)
     since = at - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -244,9 +244,11 @@ def _topics_in(value: object) -> list[object]:
     """A list, also if it is written as JSON, or else the value alone."""
     if isinstance(value, str) and value.startswith("["):
         try:
-            value = json.loads(value, parse_float=Number)
+            found = json.loads(value, parse_float=Number)
+            json.dumps(found, ensure_ascii=False).encode()  # An error for text that is no Unicode.
         except (ValueError, RecursionError):
             return [value]
+        value = found
     return value if isinstance(value, list) else [value]
 
 

@@ -105,10 +105,10 @@ class _File:
 
 def replace_files(written: Iterable[Row], folder: Path, places: Mapping[str, Path]) -> None:
     """Make files the only ones of a source: those for each table move to its place."""
-    told = [*written]
+    rows = [*written]
     for table, place in places.items():
         before = [*place.iterdir()] if place.is_dir() else []
-        names = [row[table] for row in told if row[table] is not None]
+        names = [row[table] for row in rows if row[table] is not None]
         if names:
             place.mkdir(parents=True, exist_ok=True)
         for name in names:

@@ -7,7 +7,6 @@ and nothing else.
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,11 +17,11 @@ import pyarrow as pa
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as sf
 
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.folders import Folder, MaybeSpark
 from smartpubsub.pipeline.ingest_files import Row, new_files, replace_files, write_part
 from smartpubsub.pipeline.mapping import ColumnMapping
-from smartpubsub.pipeline.outputs import PARQUET, Output, is_delta
+from smartpubsub.pipeline.outputs import PARQUET, Output, is_delta, part_name
 from smartpubsub.pipeline.schemas import BAD_LINES, RECORDS
 from smartpubsub.pipeline.sources import Source, judged_sources, written_sources
 
@@ -31,7 +30,6 @@ SALT = "_salt"
 SALT_BYTES = 16
 REASONS_MAX = 5
 """How many reasons for bad lines are reported; the table has all of them."""
-_ESCAPED = re.compile(r"""["#%'*/:=?\\{\[\]^\x01-\x1f\x7f]""")
 
 
 class Ingested(NamedTuple):
@@ -91,7 +89,7 @@ def _put_in_place(written: Sequence[Row], new: Path, folder: Folder) -> Ingested
     if not lines:
         raise PipelineError(_no_lines([*by_source]))
     for source, rows in by_source.items():
-        part = part_name(source)
+        part = part_name("source", source)
         places = {RECORDS.name: folder.below(part), BAD_LINES.name: folder.below(BAD).below(part)}
         replace_files(rows, new, {name: place.local_path for name, place in places.items()})
     most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:REASONS_MAX]
@@ -110,20 +108,23 @@ def _write_with_spark(
     found = judged_sources(spark, sources, mapping, salt)
     seen = Observation()
     is_bad = sf.col("reason").isNotNull()
-    observed = found.observe(
-        seen, sf.count(sf.lit(1)).alias("lines"), sf.count_if(is_bad).alias("bad")
-    )
+    counted = (sf.count(sf.lit(1)).alias("lines"), sf.count_if(is_bad).alias("bad"))
     names = [source.name for source in sources]
     replaced = {"source": names}
-    good = observed.where(~is_bad)
-    output.write(good, folder.path, RECORDS, parts=["source"], replaces=replaced)
-    counts = Ingested(int(seen.get["lines"]), int(seen.get["bad"]))
+    good = found.observe(seen, *counted).where(~is_bad)
+    if output.write(good, folder.path, RECORDS, parts=["source"], replaces=replaced):
+        counts = Ingested(int(seen.get["lines"]), int(seen.get["bad"]))
+    else:
+        # Nothing was observed, and an interrupted run may have left bad lines to be written.
+        with plain_errors():
+            [row] = found.agg(*counted).collect()
+        counts = Ingested(row["lines"], row["bad"])
     if not counts.lines:
         raise PipelineError(_no_lines(names))
     bad = folder.below(BAD)
     if output.format == "parquet":
         for source in sources:
-            bad.below(part_name(source.name)).delete()
+            bad.below(part_name("source", source.name)).delete()
     if not counts.bad and not is_delta(spark, bad.path):
         return counts
     output.write(found.where(is_bad), bad.path, BAD_LINES, parts=["source"], replaces=replaced)
@@ -138,18 +139,9 @@ def _reasons(
     bad: Folder, spark: SparkSession, names: Sequence[str], output: Output
 ) -> dict[str, int]:
     """The most frequent reasons of bad lines in these sources."""
-    with told_plainly():
+    with plain_errors():
         read = output.read(spark, bad.path, BAD_LINES.schema)
         written = read.where(sf.col("source").isin([*names]))
         counted = written.groupBy("reason").agg(sf.count("*").alias("lines"))
         rows = counted.orderBy(sf.desc("lines"), "reason").limit(REASONS_MAX).collect()
     return {row["reason"]: row["lines"] for row in rows}
-
-
-def part_name(source: str) -> str:
-    """The folder of a source in a table, as Spark names it.
-
-    >>> part_name("a b:c=é")
-    'source=a b%3Ac%3Dé'
-    """
-    return "source=" + _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", source)

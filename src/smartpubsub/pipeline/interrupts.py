@@ -42,6 +42,8 @@ def stopping_when_interrupted(spark: SparkSession) -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGINT, interrupt)
+    root = logging.getLogger()
+    root.addFilter(_is_no_interrupt)
     try:
         yield
     except BaseException:
@@ -51,7 +53,13 @@ def stopping_when_interrupted(spark: SparkSession) -> Iterator[None]:
     finally:
         if was_interrupted:
             stopping.join(STOPPING_S_MAX)
+        root.removeFilter(_is_no_interrupt)
         signal.signal(signal.SIGINT, before)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    # py4j logs each call that a signal interrupts, with its traceback, and not by its own logger.
+    return record.exc_info is None or record.exc_info[0] is not KeyboardInterrupt
 
 
 def _stop(spark: SparkSession) -> None:

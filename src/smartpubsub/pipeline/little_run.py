@@ -245,14 +245,14 @@ class LittleRun:
         for row in self.rows("deliver"):
             if row["event"] is not None:
                 got[row["event"], row["node"]].append(row)
-        wishes = self._wishes()
+        matching = self._matching_subscriptions()
         events = {event.event: event for event in self.events}
         return [
-            self._delivery(key, events.get(key[0]), wishes.get(key, []), got.get(key, []))
-            for key in {**wishes, **got}
+            self._delivery(key, events.get(key[0]), matching.get(key, []), got.get(key, []))
+            for key in {**matching, **got}
         ]
 
-    def _wishes(self) -> dict[tuple[str, int], list[Subscription]]:
+    def _matching_subscriptions(self) -> dict[tuple[str, int], list[Subscription]]:
         """By event and node, the matching subscriptions."""
         wanted: dict[str, list[Subscription]] = defaultdict(list)
         for subscription in self.subscriptions:
@@ -271,7 +271,7 @@ class LittleRun:
         self,
         key: tuple[str, int],
         event: Published | None,
-        wishes: Sequence[Subscription],
+        matching: Sequence[Subscription],
         rows: Sequence[Row],
     ) -> Row:
         id, node = key
@@ -290,9 +290,9 @@ class LittleRun:
             "is_expected": event is not None
             and event.is_owed
             and not faults.is_gone
-            and _is_wanted(wishes, event.called_us, bool(got))
+            and _is_wanted(matching, event.called_us, bool(got))
             and self._were_together(event, faults),
-            "is_unexpected": not all(_is_welcome(one["at_us"], wishes) for one in got),
+            "is_unexpected": not all(_is_welcome(one["at_us"], matching) for one in got),
             "delivered_us": None if first is None else first["at_us"],
             "latency_us": first["at_us"] - called_us if first and called_us is not None else None,
             "hops": None if first is None else first["hops"],
@@ -317,28 +317,28 @@ class LittleRun:
         return one == other
 
 
-def _is_wanted(wishes: Sequence[Subscription], at_us: int, is_there: bool) -> bool:
+def _is_wanted(matching: Sequence[Subscription], at_us: int, is_there: bool) -> bool:
     """Whether a subscription was in force; one that is given up counts if the event came."""
     return any(
-        each.was_in_force(at_us) and (is_there or not each.is_given_up(at_us)) for each in wishes
+        each.was_in_force(at_us) and (is_there or not each.is_given_up(at_us)) for each in matching
     )
 
 
-def _is_welcome(at_us: int, wishes: Sequence[Subscription]) -> bool:
+def _is_welcome(at_us: int, matching: Sequence[Subscription]) -> bool:
     return any(
         each.called_us <= at_us and (each.ended_us is None or at_us <= each.ended_us)
-        for each in wishes
+        for each in matching
     )
 
 
 def _repeated(got: Sequence[Row], restarts: Sequence[int]) -> int:
     """How often a subscription got an event again since its node last started."""
-    told = [
+    received = [
         (number, sum(back <= one["at_us"] for back in restarts))
         for one in got
         for number in one["text"].split(",")
     ]
-    return len(told) - len({*told}) if len(got) > 1 else 0
+    return len(received) - len({*received}) if len(got) > 1 else 0
 
 
 def _meetings(said: Iterable[str], wanted: Iterable[str]) -> dict[str, list[str]]:

@@ -29,8 +29,8 @@ def plain_paths_are_local(
     >>> plain_paths_are_local("spark://host:7077", {}, {}), plain_paths_are_local(None, {}, {})
     (False, True)
     """
-    is_told_otherwise = _DEFAULT_FILE_SYSTEM in settings or "HADOOP_CONF_DIR" in environ
-    return not is_told_otherwise and (master is None or bool(_LOCAL_MASTER.fullmatch(master)))
+    has_other_default = _DEFAULT_FILE_SYSTEM in settings or "HADOOP_CONF_DIR" in environ
+    return not has_other_default and (master is None or bool(_LOCAL_MASTER.fullmatch(master)))
 
 
 def check_local(path: str, what: str) -> None:

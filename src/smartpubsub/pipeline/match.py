@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession, is_remote
 
 from smartpubsub.matching import EVENTS_SCHEMA, Index
 from smartpubsub.matching.tables import events_of
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.schemas import MATCHES
 from smartpubsub.predicates import Predicate
 from smartpubsub.sim.kernel.collector import collector_off
@@ -52,7 +52,7 @@ def matches_here(events: pa.Table, subscriptions: pa.Table) -> pa.Table | None:
 
 def collected(frame: DataFrame, columns: Sequence[str]) -> pa.Table:
     """Some columns of all rows."""
-    with told_plainly():
+    with plain_errors():
         return frame.select(*columns).toArrow()
 
 
@@ -66,7 +66,7 @@ def share_index(spark: SparkSession, index: Index) -> str:
     """Distribute an index to every machine; return its name there."""
     name = f"subscriptions-{uuid.uuid4().hex}.index"
     if is_remote():
-        with TemporaryDirectory(prefix="smartpubsub-") as folder, told_plainly():
+        with TemporaryDirectory(prefix="smartpubsub-") as folder, plain_errors():
             path = Path(folder, name)
             index.save(path)
             spark.addArtifacts(str(path), file=True)
@@ -74,7 +74,7 @@ def share_index(spark: SparkSession, index: Index) -> str:
     # Spark's folder of files for workers, which is removed with the session.
     path = Path(SparkFiles.getRootDirectory(), name)
     index.save(path)
-    with told_plainly():
+    with plain_errors():
         spark.sparkContext.addFile(str(path))
     return name
 

@@ -15,7 +15,6 @@ from smartpubsub.pipeline.schemas import Table
 
 Tables = Mapping[str, DataFrame]
 
-_COUNTS = ("expected", "delivered", "missing", "unexpected", "app_duplicates")
 _COVERAGES = ("coverage_injected", "coverage_published")
 _TRAFFIC = ("sent", "received", "sent_bytes", "dropped")
 

@@ -76,7 +76,7 @@ def carry_out(run: PlannedRun, folder: CampaignFolder) -> dict[str, object]:
             _carry_out(run, folder)
             state = DONE
         except Exception as error:  # Any failure of a run must not stop the others.
-            state, problem = FAILED, _told(error)[:ERROR_CHARACTERS_MAX]
+            state, problem = FAILED, _error_text(error)[:ERROR_CHARACTERS_MAX]
     return {
         "run": run.id,
         "experiment": run.experiment,
@@ -87,7 +87,7 @@ def carry_out(run: PlannedRun, folder: CampaignFolder) -> dict[str, object]:
     }
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """The text of an error, with its class unless it is one of ours."""
     is_ours = isinstance(error, SmartPubSubError)
     return str(error) if is_ours else f"{type(error).__name__}: {error}"

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.folders import Folder, MaybeSpark, open_file
 from smartpubsub.pipeline.schemas import Table
 
 TableFormat: TypeAlias = Literal["parquet", "delta"]
 _LOG = "_delta_log"
 _PIECES_MAX = 1 << 20
+# What Spark writes otherwise in the name of a folder.
+_ESCAPED = re.compile(r"""["#%'*/:=?\\{\[\]^\x01-\x1f\x7f]""")
 
 
 def is_delta(spark: MaybeSpark, path: str) -> bool:
@@ -65,8 +69,10 @@ class Output:
         if table_format == "parquet":
             return cls()
         files = [file for path in inputs for file in Folder(spark, path).data()]
-        told = json.dumps([sorted(files), sorted((name, repr(v)) for name, v in options.items())])
-        digest = hashlib.sha256(told.encode()).digest()
+        content = json.dumps(
+            [sorted(files), sorted((name, repr(v)) for name, v in options.items())]
+        )
+        digest = hashlib.sha256(content.encode()).digest()
         return cls(table_format, stage, int.from_bytes(digest[:5], "big"))
 
     def write(
@@ -79,8 +85,10 @@ class Output:
         parts: Sequence[str] = (),
         replaces: Mapping[str, Sequence[str]] | None = None,
         is_more: bool = False,
-    ) -> None:
+    ) -> bool:
         """Write a table: replace it or some of its parts, or add to it.
+
+        Return False, without evaluating the frame, if the same write is in the table already.
 
         `parts` are the columns by which it is divided. `replaces` gives the values of such a column
         of which earlier rows are replaced. A table that is written in pieces numbers them.
@@ -91,15 +99,15 @@ class Output:
             self.check_format(spark, path)
         if self.format == "parquet":
             mode = "append" if is_more else "overwrite"
-            with told_plainly():
+            with plain_errors():
                 chosen.write.mode(mode).partitionBy(*parts).parquet(folder.full_path)
-            return
+            return True
         if self._is_written(spark, path, piece):
-            return
+            return False
         from smartpubsub.pipeline import delta
 
         before = {file.path for file in folder.data()} if folder.exists() else set()
-        with told_plainly():
+        with plain_errors():
             chosen.write.mode("append").partitionBy(*parts).parquet(folder.full_path)
         delta.commit(
             folder,
@@ -110,31 +118,54 @@ class Output:
             replaces=replaces,
             is_more=is_more,
         )
+        return True
 
-    def write_rows(self, spark: MaybeSpark, rows: pa.Table, path: str, table: Table) -> None:
-        """Write the rows of a small table, replacing an existing one; here without a Spark job."""
+    def write_rows(
+        self,
+        spark: MaybeSpark,
+        rows: pa.Table,
+        path: str,
+        table: Table,
+        *,
+        parts: Sequence[str] = (),
+        replaces: Mapping[str, Sequence[str]] | None = None,
+        is_more: bool = False,
+    ) -> None:
+        """Write the rows of a small table as `write` does; here without a Spark job."""
         folder = Folder(spark, path)
         if spark is not None and not folder.has_plain_files:
-            with told_plainly():
+            with plain_errors():
                 frame = spark.createDataFrame(rows, schema=table.schema)
-            self.write(frame, path, table)
+            self.write(frame, path, table, parts=parts, replaces=replaces, is_more=is_more)
             return
+        if is_more or replaces:
+            self.check_format(spark, path)
         if self.format == "delta" and self._is_written(spark, path, 0):
             return
         if self.format == "parquet":
-            folder.delete()
-        place = folder.local_path
-        place.mkdir(parents=True, exist_ok=True)
+            for old in _replaced(folder, replaces, is_more=is_more):
+                old.delete()
         name = f"part-00000-{uuid.uuid4()}.parquet"
-        new = place / f".{name}"
-        pq.write_table(rows.select(table.names), new, compression="zstd")
-        new.replace(place / name)
+        for part, some in _divided(rows.select(table.names), parts):
+            place = folder.local_path / part
+            place.mkdir(parents=True, exist_ok=True)
+            new = place / f".{name}"
+            pq.write_table(some, new, compression="zstd")
+            new.replace(place / name)
         if self.format == "delta":
             from smartpubsub.pipeline import delta
 
-            schema = to_arrow_schema(table.schema, timezone="UTC")
+            folder.local_path.mkdir(parents=True, exist_ok=True)
             files = [file for file in folder.data() if file.path.endswith(name)]
-            delta.commit(folder, files, schema, self._writer(0))
+            delta.commit(
+                folder,
+                files,
+                to_arrow_schema(table.schema, timezone="UTC"),
+                self._writer(0),
+                parts=parts,
+                replaces=replaces,
+                is_more=is_more,
+            )
 
     def adopt(self, spark: SparkSession, path: str, table: Table) -> None:
         """Add files that tasks have written themselves to the table, if the format needs that."""
@@ -179,6 +210,36 @@ class Output:
 PARQUET = Output()
 
 
+def part_name(column: str, value: str) -> str:
+    """The folder of the rows of a table that have a value, as Spark names it.
+
+    >>> part_name("source", "a b:c=é")
+    'source=a b%3Ac%3Dé'
+    """
+    return f"{column}=" + _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", value)
+
+
+def _replaced(
+    folder: Folder, replaces: Mapping[str, Sequence[str]] | None, *, is_more: bool
+) -> list[Folder]:
+    """The folders of the rows that a write replaces."""
+    if replaces is None:
+        return [] if is_more else [folder]
+    return [folder.below(part_name(name, v)) for name, values in replaces.items() for v in values]
+
+
+def _divided(rows: pa.Table, parts: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of each part, without the columns that its folder names."""
+    if not parts:
+        yield "", rows
+        return
+    for key in rows.group_by([*parts]).aggregate([]).to_pylist():
+        some = rows
+        for name, value in key.items():
+            some = some.filter(pc.field(name) == value)
+        yield "/".join(part_name(*pair) for pair in key.items()), some.drop_columns([*parts])
+
+
 def versions_of(spark: MaybeSpark, paths: Mapping[str, str]) -> dict[str, int]:
     """The versions of those tables that are in the Delta format, by name."""
     there = {name: path for name, path in paths.items() if is_delta(spark, path)}
@@ -197,7 +258,7 @@ def read_written(
         from smartpubsub.pipeline import delta
 
         return delta.read(spark, path, schema)
-    with told_plainly():
+    with plain_errors():
         return spark.read.schema(schema).parquet(Folder(spark, path).full_path)
 
 
@@ -209,7 +270,7 @@ def row_count(spark: MaybeSpark, path: str, table: Table) -> int:
         return delta.row_count(spark, path)
     folder = Folder(spark, path)
     if spark is not None and not folder.has_plain_files:
-        with told_plainly():
+        with plain_errors():
             return spark.read.schema(table.schema).parquet(folder.full_path).count()
     return sum(map(_rows_in, folder.data_files()))
 

@@ -30,12 +30,12 @@ class StageProgress:
         title: str,
         stream: TextIO | None = None,
         *,
-        told: Callable[[], str] | None = None,
+        describe: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._tasks = _HeardTasks(spark) if is_remote() else _TrackedTasks(spark)
         self._title = title
-        self._told = told
-        """The progress of a stage that knows it better than by Spark's tasks."""
+        self._describe = describe
+        """The progress of a stage, as long as it knows it better than by Spark's tasks."""
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
         self._over = threading.Event()
@@ -70,7 +70,8 @@ class StageProgress:
     def line(self) -> str:
         """The current progress as text."""
         seconds = time.monotonic() - self._began_at
-        return f"{self._title}: {self._told() if self._told else self._doing()}, {seconds:,.0f} s"
+        state = self._describe() or self._doing()
+        return f"{self._title}: {state}, {seconds:,.0f} s"
 
     def _doing(self) -> str:
         done, total = self._tasks.counts()

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from smartpubsub.extras import remedy
 from smartpubsub.matching.storage import SECRET_VARIABLE, seal_key
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.interrupts import stopping_when_interrupted
 from smartpubsub.pipeline.java import LAUNCHER, find_java, use_java
 from smartpubsub.pipeline.little import CHOSEN, JAVA
@@ -124,7 +124,7 @@ def start_session(options: SessionOptions) -> SparkSession:
     for name, value in {**settings_for(options), **dict(options.settings)}.items():
         builder = builder.config(name, value)
     builder = builder.config(CHOSEN, ",".join(name for name, _ in options.settings))
-    with told_plainly():
+    with plain_errors():
         return builder.getOrCreate()
 
 
@@ -152,7 +152,7 @@ def _connected(url: str, options: SessionOptions) -> SparkSession:
     for name, value in {**ours, **dict(options.settings)}.items():
         builder = builder.config(name, value)
     builder = builder.config(CHOSEN, ",".join(name for name, _ in options.settings))
-    with told_plainly():
+    with plain_errors():
         return builder.getOrCreate()
 
 

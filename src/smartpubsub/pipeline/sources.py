@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.folders import Folder, MaybeSpark, file_system_of, open_file, require
 from smartpubsub.pipeline.ingest import JUDGED, Judge, Numbers
 from smartpubsub.pipeline.ingest_files import WRITTEN, Batches, Row, writing
@@ -94,7 +94,7 @@ def judged_sources(
     spark: SparkSession, sources: Sequence[Source], mapping: ColumnMapping, salt: str | None
 ) -> DataFrame:
     """All rows of all sources as records, with a reason and the line if they are bad."""
-    with told_plainly():
+    with plain_errors():
         frames = [
             judging.rows.mapInArrow(judging.judged, JUDGED).withColumn(
                 "source", sf.lit(source.name)
@@ -112,7 +112,7 @@ def written_sources(
     folder: Path,
 ) -> list[Row]:
     """Have tasks write the rows of all sources to files in a folder that all machines share."""
-    with told_plainly():
+    with plain_errors():
         frames = [
             judging.rows.mapInArrow(writing(judging.judged, source.name, folder), WRITTEN)
             for source, judging in _judgings(spark, sources, mapping, salt)

@@ -56,8 +56,8 @@ def _shown(value: object) -> str:
     """A value as text.
 
     >>> _shown({"1": 0.5, "2": 0.25}), _shown(1000)
-    ('0.5 at 1, 0.25 at 2', '1,000')
+    ('1: 0.5, 2: 0.25', '1,000')
     """
     if isinstance(value, Mapping):
-        return ", ".join(f"{_shown(one)} at {name}" for name, one in value.items())
+        return ", ".join(f"{name}: {_shown(one)}" for name, one in value.items())
     return f"{value:,}" if isinstance(value, int) else str(value)

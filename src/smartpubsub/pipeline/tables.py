@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.folders import Folder, MaybeSpark, open_file, require
 from smartpubsub.pipeline.local_inputs import empty_text, is_hidden
 from smartpubsub.pipeline.outputs import is_delta, read_written
@@ -44,7 +44,7 @@ def read_table(
         frame = read_written(spark, path, table.schema, is_known_delta=True)
     else:
         require_table(spark, path, table)
-        with told_plainly():
+        with plain_errors():
             frame = spark.read.parquet(Folder(spark, path).full_path)
     return conforming(frame, table, columns or table.names, place=path)
 
@@ -139,6 +139,10 @@ def check_output(spark: MaybeSpark, path: str, inputs: Sequence[str] = ()) -> No
         other = Folder(spark, given).full_path
         if _lies_in(folder.full_path, other) or _lies_in(other, folder.full_path):
             raise PipelineError(f"{path} would overwrite {given}, which is read; choose another")
+    above = path.rstrip("/").rpartition("/")[0]
+    for place in filter(None, (above, path)):
+        if Folder(spark, place).is_file():
+            raise PipelineError(f"{place} is a file; choose a folder")
     if not folder.exists():
         return
     for name in folder.names():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from smartpubsub.pipeline.errors import told_plainly
+from smartpubsub.pipeline.errors import plain_errors
 from smartpubsub.pipeline.folders import Folder, require
 from smartpubsub.pipeline.outputs import PARQUET, Output
 from smartpubsub.pipeline.schemas import ACTIONS, EVENTS, NODES, SUBSCRIPTIONS, Table
@@ -53,7 +53,7 @@ def read_workload_folder(spark: SparkSession, folder: str) -> Workload:
 
 def collected(frame: DataFrame) -> pa.Table:
     """All rows of a DataFrame."""
-    with told_plainly():
+    with plain_errors():
         return frame.toArrow()
 
 
@@ -61,6 +61,6 @@ def _write_in_pieces(
     spark: SparkSession, rows: pa.Table, path: str, table: Table, output: Output
 ) -> None:
     for piece, start in enumerate(range(0, max(len(rows), 1), ROWS_AT_ONCE)):
-        with told_plainly():
+        with plain_errors():
             frame = spark.createDataFrame(rows.slice(start, ROWS_AT_ONCE), schema=table.schema)
         output.write(frame, path, table, piece=piece, is_more=piece > 0)

@@ -133,18 +133,18 @@ def _where_and_when(placed: list[_Placed], names: tuple[str, ...]) -> dict[str, 
 
 
 def _actions_table(placed: list[_Placed], names: tuple[str, ...]) -> pa.Table:
-    told = [_told(one.action) for one in placed]
+    rows = [_action_row(one.action) for one in placed]
     return pa.table(
         {
-            "action": pa.array([str(verb) for verb, _, _ in told], pa.string()),
-            "text": pa.array([text for _, text, _ in told], pa.string()),
-            "ordered": pa.array([ordered for _, _, ordered in told], pa.bool_()),
+            "action": pa.array([str(verb) for verb, _, _ in rows], pa.string()),
+            "text": pa.array([text for _, text, _ in rows], pa.string()),
+            "ordered": pa.array([ordered for _, _, ordered in rows], pa.bool_()),
             **_where_and_when(placed, names),
         }
     ).select(ACTIONS.names)
 
 
-def _told(action: Action) -> tuple[Verb, str | None, bool | None]:
+def _action_row(action: Action) -> tuple[Verb, str | None, bool | None]:
     match action:
         case Unsubscribe():
             return Verb.UNSUBSCRIBE, str(action.predicate), None

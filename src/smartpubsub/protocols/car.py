@@ -42,13 +42,19 @@ class Section(NamedTuple):
 
 def write_car(file: BinaryIO, roots: Sequence[Cid], blocks: Iterable[bytes]) -> int:
     """Write roots and blocks; return the number of blocks."""
-    header = encode({"version": 1, "roots": [link(cid) for cid in roots]})
-    file.write(varint.encode(len(header)) + header)
-    count = 0
-    for block in blocks:
-        file.write(varint.encode(CID_BYTES + len(block)) + cid_of(block) + block)
+    count = -1
+    for section in car_sections(roots, blocks):
+        file.write(section)
         count += 1
     return count
+
+
+def car_sections(roots: Sequence[Cid], blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The sections of a file: the header with the roots, and then one for each block."""
+    header = encode({"version": 1, "roots": [link(cid) for cid in roots]})
+    yield varint.encode(len(header)) + header
+    for block in blocks:
+        yield varint.encode(CID_BYTES + len(block)) + cid_of(block) + block
 
 
 def read_car(file: BinaryIO) -> tuple[list[Cid], Iterator[bytes]]:

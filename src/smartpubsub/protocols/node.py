@@ -35,6 +35,7 @@ from smartpubsub.seam import (
     Disconnected,
     Effect,
     Event,
+    Indication,
     Load,
     Loaded,
     Peer,
@@ -44,7 +45,6 @@ from smartpubsub.seam import (
     Started,
     Store,
     TimerFired,
-    Told,
     Unknown,
 )
 
@@ -125,7 +125,7 @@ class NodeCore:
         """
         if self._has_loaded:
             known = bootstrap or list(self._remembered.values())
-            self._remember_told(bootstrap)
+            self._remember_named(bootstrap)
             self._below(self.kademlia.join(known, now), now)
         else:
             self._bootstrap = bootstrap
@@ -154,9 +154,9 @@ class NodeCore:
         The host makes no more calls after this.
         """
         known = [contact.peer for contact in self.kademlia.table.contacts()]
-        told = known if connected is None else dict.fromkeys(connected)
+        peers = known if connected is None else dict.fromkeys(connected)
         self._store_blame(now)
-        return [*self._taken(), *(Send(peer, Goodbye(self._incarnation)) for peer in told)]
+        return [*self._taken(), *(Send(peer, Goodbye(self._incarnation)) for peer in peers)]
 
     def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
         """Subscribe and return the number; deliver `Subscribed` when it is in force."""
@@ -250,10 +250,10 @@ class NodeCore:
                 self._incarnation = incarnation
                 self._below(self.kademlia.handle(event, now), now)
                 self._effects += [Load(_STORED), SetTimer(("node", "meet"), now + MEET_US)]
-                self._tell_all(event, now)
+                self._hand_to_all(event, now)
             case Disconnected() | Departed():
                 self._below(self.kademlia.handle(event, now), now)
-                self._tell_all(event, now)
+                self._hand_to_all(event, now)
             case Unknown(peer):
                 self._look_for(peer, now)
             case Loaded(prefix, values) if prefix == _STORED:
@@ -265,7 +265,7 @@ class NodeCore:
                 else:
                     self._effects += self._by_name.get(name, self.pubsub).handle(event, now)
             case _:
-                self._tell_all(event, now)
+                self._hand_to_all(event, now)
         return self._taken()
 
     def _on_message(self, event: Received | Asked | Answered, now: int) -> list[Effect]:
@@ -277,7 +277,7 @@ class NodeCore:
             return self.handle(Departed(event.peer), now)
         return self._by_message.get(kind, self.pubsub).handle(event, now)
 
-    def _tell_all(self, event: Event, now: int) -> None:
+    def _hand_to_all(self, event: Event, now: int) -> None:
         for core in self._above:
             self._effects += core.handle(event, now)
 
@@ -322,7 +322,7 @@ class NodeCore:
             if isinstance(effect.item, Found) and effect.item.number in self._looked_for:
                 self._on_found(effect.item)
                 continue
-            self._tell_all(Told(effect.item), now)
+            self._hand_to_all(Indication(effect.item), now)
             if isinstance(effect.item, Joined):
                 unbegun, self._unbegun = self._unbegun, []
                 for subscription in unbegun:
@@ -384,7 +384,7 @@ class NodeCore:
         table = self.kademlia.table
         return [contact for contact in self._remembered.values() if not table.is_trusted(contact)]
 
-    def _remember_told(self, bootstrap: Sequence[Contact]) -> None:
+    def _remember_named(self, bootstrap: Sequence[Contact]) -> None:
         """Remember bootstrap peers with the addresses that the caller gives.
 
         These replace stored addresses: a peer may listen on another port after a restart.
@@ -421,9 +421,9 @@ class NodeCore:
                 self._restore(Subscription(number, predicate), now)
         if peers or self._bootstrap is not None:
             bootstrap = self._bootstrap or ()
-            self._remember_told(bootstrap)
-            told = {contact.peer: None for contact in bootstrap}
-            others = [contact for contact in peers if contact.peer not in told]
+            self._remember_named(bootstrap)
+            named = {contact.peer: None for contact in bootstrap}
+            others = [contact for contact in peers if contact.peer not in named]
             self._below(self.kademlia.join([*bootstrap, *others], now), now)
 
     def _store_blame(self, now: int) -> None:

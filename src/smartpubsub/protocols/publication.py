@@ -214,7 +214,7 @@ class UnsignedEvent(NamedTuple):
 class Witness(Protocol):
     """Verifies signatures of peers."""
 
-    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
+    def is_statement_of(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:
         """Whether a signature of some content is a peer's."""
         ...
 
@@ -237,11 +237,11 @@ class Signing(Witness, Protocol):
         """Whether an event's signature is its publisher's, alone or shared with other events."""
         ...
 
-    def vouch(self, content: Callable[[], bytes]) -> bytes:
+    def sign_statement(self, content: Callable[[], bytes]) -> bytes:
         """Sign a statement of this peer."""
         ...
 
-    def vouch_for_all(self, statements: Sequence[Callable[[], bytes]]) -> list[bytes]:
+    def sign_statements(self, statements: Sequence[Callable[[], bytes]]) -> list[bytes]:
         """Sign statements of this peer together; return the evidence for each of them."""
         ...
 

@@ -123,7 +123,7 @@ class Inspection(NamedTuple):
 class PubSub(Core, Protocol):
     """A protocol on top of Kademlia.
 
-    It gets the results of Kademlia as `Told`. It delivers `Subscribed`, `Unsubscribed`,
+    It gets the results of Kademlia as `Indication`. It delivers `Subscribed`, `Unsubscribed`,
     `Published`, `Confirmed`, `Refused` and `Delivery`.
     """
 

@@ -229,8 +229,8 @@ def _notes(data: ReportData, paper: Paper | None) -> str:
             " <code>smartpubsub pipeline measure</code>."
         )
     if data.versions:
-        told = ", ".join(f"{name} {version}" for name, version in data.versions.items())
-        lines.append(f"Versions of the Delta tables: {escape(told)}.")
+        versions = ", ".join(f"{name} {version}" for name, version in data.versions.items())
+        lines.append(f"Versions of the Delta tables: {escape(versions)}.")
     command = data.runs[0].get("command")
     if command:
         lines.append(f"To repeat one of the runs: <code>{escape(command)}</code>")

@@ -40,11 +40,11 @@ from smartpubsub.seam.events import (
     Departed,
     Disconnected,
     Event,
+    Indication,
     Loaded,
     Received,
     Started,
     TimerFired,
-    Told,
     Unknown,
 )
 from smartpubsub.seam.states import drawing
@@ -72,6 +72,7 @@ __all__ = [
     "Disconnected",
     "Effect",
     "Event",
+    "Indication",
     "Load",
     "Loaded",
     "Peer",
@@ -82,7 +83,6 @@ __all__ = [
     "Store",
     "Timer",
     "TimerFired",
-    "Told",
     "Unknown",
     "drawing",
 ]

@@ -58,7 +58,7 @@ class Loaded(NamedTuple):
     values: tuple[tuple[bytes, bytes], ...]
 
 
-class Told(NamedTuple):
+class Indication(NamedTuple):
     """A core below, with the same owner, has delivered something."""
 
     item: object
@@ -95,7 +95,7 @@ Event: TypeAlias = (
     | Answered
     | TimerFired
     | Loaded
-    | Told
+    | Indication
     | Connected
     | Disconnected
     | Departed

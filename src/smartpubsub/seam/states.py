@@ -20,8 +20,8 @@ def drawing(transitions: Mapping[tuple[S, str], S]) -> str:
         open --> shut: push
     """
     lines = [
-        f"    {_word(before)} --> {_word(after)}: {happening}"
-        for (before, happening), after in transitions.items()
+        f"    {_word(before)} --> {_word(after)}: {trigger}"
+        for (before, trigger), after in transitions.items()
     ]
     return "\n".join(["stateDiagram-v2", *lines])
 

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 
 _HEAD = struct.Struct("!Q")
-_READ_BYTES = 1 << 20
+_READ_BYTES = 64 << 10
 _BUFFER_BYTES = 4 << 20
 """Large enough that a worker does not wait until the coordinator reads its report."""
 
@@ -73,6 +73,8 @@ class Channel:
     def __init__(self, end: socket.socket) -> None:
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(end))
         self._sending = trio.Lock()
+        self._came = bytearray(_READ_BYTES)
+        """One for all reads: others would leave holes in the heap, whose size a soak measures."""
         self._buffer = bytearray()
 
     async def send(self, value: object) -> None:
@@ -92,12 +94,12 @@ class Channel:
     async def _take(self, size: int) -> bytes:
         while len(self._buffer) < size:
             try:
-                some = await self._stream.receive_some(_READ_BYTES)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                some = b""
-            if not some:
+                count = await self._stream.socket.recv_into(self._came)
+            except (OSError, trio.ClosedResourceError):
+                count = 0
+            if not count:
                 raise ClosedError
-            self._buffer += some
+            self._buffer += memoryview(self._came)[:count]
         taken = bytes(self._buffer[:size])
         del self._buffer[:size]
         return taken

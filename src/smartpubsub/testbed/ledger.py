@@ -86,7 +86,9 @@ class Ledger:
         elif isinstance(asked.key, EventId):
             # Honest nodes may deliver an adversary's event or drop it.
             self._observer.called(at, node, asked)
-            self._observer.told(at, node, 0, Refused(asked.key, "published by an adversary"))
+            self._observer.on_delivered(
+                at, node, 0, Refused(asked.key, "published by an adversary")
+            )
 
     def _seen(self, at: int, node: int, seen: Seen) -> None:
         if node not in self._hostile:
@@ -95,7 +97,8 @@ class Ledger:
 
     def _delivered(self, at: int, node: int, delivered: Delivered) -> None:
         self._trace.add_row(delivered_row(at, node, delivered.item))
-        self._observer.told(at, node, delivered.start, delivered.item)
+        if node not in self._hostile:
+            self._observer.on_delivered(at, node, delivered.start, delivered.item)
         if isinstance(delivered.item, Joined):
             self.joined[node] = None
 

@@ -286,10 +286,10 @@ class ShapedStream(ReadWriteCloser):
             pieces.append(self._under_way.popleft()[1])
         data = b"".join(pieces)
         self._under_way_bytes -= len(data)
-        self._tell_room()
+        self._wake_writers()
         return data
 
-    def _tell_room(self) -> None:
+    def _wake_writers(self) -> None:
         if self._has_room.statistics().tasks_waiting:
             has_room, self._has_room = self._has_room, trio.Event()
             has_room.set()
@@ -297,5 +297,5 @@ class ShapedStream(ReadWriteCloser):
     async def _end(self) -> None:
         if not self._is_over:
             self._is_over = True
-            self._tell_room()
+            self._wake_writers()
             await self._stream.close()

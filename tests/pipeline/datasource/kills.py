@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,13 +21,21 @@ from smartpubsub import BlockingClient
 from smartpubsub.pipeline.sessions import SessionOptions, spark_session
 from tests.cli.running import commands
 from tests.pipeline.conftest import QUICK
-from tests.pipeline.datasource.killed import KilledDriver, KilledNode, each_once, kill_executor
+from tests.pipeline.datasource.killed import (
+    PATIENCE_S,
+    KilledDriver,
+    KilledNode,
+    each_once,
+    kill_executor,
+)
 from tests.pipeline.datasource.nodes import batch_of, numbers_in
 from tests.pipeline.standalone import Cluster, cluster
 
 KINDS = ("driver", "worker", "node")
 EVENTS_PER_POINT = 7
 DELAY_S_MAX = 1.0
+WATCHDOG_S_PER_POINT = 2 * PATIENCE_S
+"""A node that is not killed runs until the end, even if each point takes as long as it may."""
 
 
 class Outcome(NamedTuple):
@@ -48,10 +57,14 @@ def run(
     is_topic: bool,
     checks_replay: bool = False,
     machines: Cluster | None = None,
+    progress: Callable[[str], None] = lambda _kind: None,
 ) -> Outcome:
-    """Relay events while processes are killed, one kind after the other."""
+    """Relay events while processes are killed, one kind after the other.
+
+    `progress` is told the kind of each process that was killed.
+    """
     master = "local[1,3]" if machines is None else machines.url
-    with commands() as running:
+    with commands(watchdog_s=WATCHDOG_S_PER_POINT * (len(kinds) + 1)) as running:
         node = KilledNode(running, folder / "node")
         source_id = node.ask(lambda client: client.create_topic("in").id)
         target = node.ask(lambda client: client.create_topic("out").id)
@@ -93,6 +106,7 @@ def run(
                 time.sleep(rng.uniform(0, DELAY_S_MAX))
                 kill[kind]()
                 kills[kind] += 1
+                progress(kind)
             driver.wait_until(partial(has_relayed, count))
         finally:
             driver.end()
@@ -126,6 +140,20 @@ def _replayed(node: Path, topic: str, checkpoint: Path, count: int) -> str:
     return each_once(found, range(1, count + 1))
 
 
+class Progress:
+    """Writes a line for each kill to standard error."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last = time.monotonic()
+
+    def __call__(self, kind: str) -> None:
+        self._count += 1
+        now = time.monotonic()
+        print(f"{self._count}: killed the {kind} after {now - self._last:.1f} s", file=sys.stderr)  # noqa: T201
+        self._last = now
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=100)
@@ -134,6 +162,7 @@ def main() -> None:
     given = parser.parse_args()
     rng = Random(given.seed)
     left, rounds = given.points, 0
+    progress = Progress()
     while left:
         kinds = [rng.choice(KINDS) for _ in range(min(left, 20))]
         left, rounds = left - len(kinds), rounds + 1
@@ -142,7 +171,13 @@ def main() -> None:
             machines = stack.enter_context(cluster(here)) if given.cluster else None
             is_topic = rounds % 2 == 0
             outcome = run(
-                here, kinds, rng, is_topic=is_topic, checks_replay=True, machines=machines
+                here,
+                kinds,
+                rng,
+                is_topic=is_topic,
+                checks_replay=True,
+                machines=machines,
+                progress=progress,
             )
         print(json.dumps({"seed": given.seed, **outcome._asdict()}), flush=True)  # noqa: T201
         if outcome.problem:

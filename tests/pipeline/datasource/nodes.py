@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import smartpubsub
 from smartpubsub import BlockingClient
-from smartpubsub.pipeline.errors import told_plainly
+from smartpubsub.pipeline.errors import plain_errors
 from tests.client.running import running_node
 
 WAIT_S = 300
@@ -53,6 +53,6 @@ def run_to_end(frame: DataFrame, checkpoint: Path, out: Path) -> StreamingQuery:
         .trigger(availableNow=True)
         .start(str(out), format="parquet")
     )
-    with told_plainly():
+    with plain_errors():
         assert query.awaitTermination(WAIT_S)
     return query

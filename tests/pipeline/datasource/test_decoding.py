@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.types import (
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+)
 
 from smartpubsub.node.control.pages import joined
 from smartpubsub.node.identity import peer_text
 from smartpubsub.node.storage.kept import event_content
 from smartpubsub.pipeline.datasource.decoding import StoredEvents, TopicEvents
+from smartpubsub.pipeline.datasource.rows import RowSchema
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import cid_of, cid_text, encode, link, time_text
 from smartpubsub.protocols.event_blocks import event_block
@@ -94,7 +107,8 @@ def test_events_that_match_a_predicate() -> None:
         {"name": "wind", "lo": 1.0, "hi": None},
         {"name": "a", "lo": 2.0, "hi": 3.0},
     ]
-    assert [*read.values[0]] == ["portugal", "temp", "b"]
+    b = Decimal("0.1234567890123456789")
+    assert read.values[0] == {"portugal": True, "temp": 24.5, "wind": None, "a": None, "b": b}
     assert read.json_payloads == [{"city": "lisbon"}, None]
 
 
@@ -103,3 +117,60 @@ def test_what_is_no_json_has_no_members(payload: bytes) -> None:
     event = Publication.of(EventId(Person(1).peer, 7, 3), PREDICATE, payload, bytes(64), NOW)
 
     assert StoredEvents(joined([event_content(event)])).json_payloads == [None]
+
+
+def _stored(*events: tuple[str, bytes]) -> StoredEvents:
+    id = EventId(Person(1).peer, 7, 3)
+    written = [
+        event_content(Publication.of(id, Predicate.parse(text), payload, bytes(64), NOW))
+        for text, payload in events
+    ]
+    return StoredEvents(joined(written))
+
+
+def _column(kind: DataType, *events: tuple[str, bytes]) -> list[object]:
+    """The column `x` of events."""
+    rows = RowSchema(StructType().add("x", kind))
+    return [value for batch in rows.batches(_stored(*events)) for value in batch[0].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "value"),
+    [
+        (DoubleType(), b'{"x": 1%s}' % (b"0" * 400), None),
+        (FloatType(), b'{"x": 1%s}' % (b"0" * 400), None),
+        (LongType(), b'{"x": 1%s}' % (b"0" * 400), None),
+        (DecimalType(38, 0), b'{"x": 1%s}' % (b"0" * 400), None),
+        (StringType(), rb'{"x": "\ud800"}', None),
+        (StringType(), rb'{"x": "\ud83d\ude00"}', "\U0001f600"),
+        (
+            MapType(StringType(), StringType()),
+            rb'{"x": {"\ud800": "a", "b": "\ud800"}}',
+            [("b", None)],
+        ),
+        (DecimalType(38, 0), b'{"x": 1%s}' % (b"2" * 37), Decimal("1" + "2" * 37)),
+        (DecimalType(4, 2), b'{"x": 99.99}', Decimal("99.99")),
+        (DecimalType(4, 2), b'{"x": 100}', None),
+    ],
+)
+def test_a_value_that_a_column_cannot_hold_is_null(
+    kind: DataType, payload: bytes, value: object
+) -> None:
+    assert _column(kind, ("surf", payload)) == [value]
+
+
+def test_an_exact_number_is_text_without_quotes() -> None:
+    assert _column(StringType(), ("x=0.1234567890123456789", b"")) == ["0.1234567890123456789"]
+
+
+def test_an_attribute_with_an_interval_hides_the_member_of_the_payload() -> None:
+    """A filter that the node applies to the attribute excludes what the column excludes."""
+    payload = b'{"x": 25}'
+    events = [("surf", payload), ("x=24", payload), ("x[20,30]", payload), ("x", payload)]
+    assert _column(DoubleType(), *events) == [25, 24, None, None]
+
+
+def test_equal_predicates_keep_their_own_order() -> None:
+    read = _stored(("a/b/c=1/d=2", b""), ("d=2/b/c=1/a", b""))
+    assert [*read.topics] == [["a", "b"], ["b", "a"]]
+    assert [[each["name"] for each in ranges] for ranges in read.ranges] == [["c", "d"], ["d", "c"]]

@@ -116,7 +116,7 @@ def test_options_that_do_not_fit_are_a_usage_error(
     assert "--follow" in said or "--predicate 'surf[': column 6" in said
 
 
-def test_a_node_or_topic_that_is_not_there_is_said_before_spark_starts(
+def test_mistakes_are_reported_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(tmp_path / "node")
@@ -125,5 +125,8 @@ def test_a_node_or_topic_that_is_not_there_is_said_before_spark_starts(
     assert "start one with" in capsys.readouterr().err
     with node_in(tmp_path / "node"):
         assert main([*words, "--topic", "news"]) == 1
-    assert "knows no topic 'news'" in capsys.readouterr().err
-    assert not (tmp_path / "live").exists()
+        assert "knows no topic 'news'" in capsys.readouterr().err
+        assert not (tmp_path / "live").exists()
+        (tmp_path / "live").touch()
+        assert main([*words, "--predicate", "surf"]) == 1
+    assert "live is a file; choose a folder" in capsys.readouterr().err

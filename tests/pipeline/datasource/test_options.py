@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import CalendarIntervalType, DoubleType, StringType, StructType
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.node.errors import NoNodeError
+from smartpubsub.pipeline.datasource import nodes
 from smartpubsub.pipeline.datasource.events import EventMapping
 from smartpubsub.pipeline.datasource.nodes import NodeLink
 from smartpubsub.pipeline.datasource.options import (
@@ -20,7 +22,8 @@ from smartpubsub.pipeline.datasource.options import (
     source_options,
 )
 from smartpubsub.pipeline.datasource.rows import RowSchema
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.datasource.sink import StreamSink
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from tests.pipeline.datasource.nodes import run_to_end, stream_of
 
 SOURCE_MISTAKES: list[tuple[dict[str, str], str]] = [
@@ -82,6 +85,22 @@ def test_a_node_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> No
         NodeLink(NodeOptions(str(tmp_path))).ask("info")
 
 
+def test_a_request_that_waits_for_its_node_warns_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(nodes, "RETRY_S", 0)
+    outcomes: list[NoNodeError | str] = ["back", NoNodeError("gone"), NoNodeError("gone")]
+
+    def request() -> str:
+        outcome = outcomes.pop()
+        if isinstance(outcome, NoNodeError):
+            raise outcome
+        return outcome
+
+    assert NodeLink(NodeOptions(str(tmp_path)), was_there=True).patiently(request) == "back"
+    assert [record.getMessage() for record in caplog.records] == ["gone; trying for up to 60 s"]
+
+
 def test_a_sink_needs_predicates() -> None:
     rows = StructType().add("city", StringType()).add("temp", DoubleType())
     with pytest.raises(OptionError, match="the rows have no column 'predicate'"):
@@ -92,14 +111,20 @@ def test_a_sink_needs_predicates() -> None:
         EventMapping(sink_options({"node": "a", "predicate": "a//{city}"}), rows)
 
 
+def test_the_batches_of_a_stream_do_not_share_their_keys() -> None:
+    options = sink_options({"node": "a", "topic": "news", "idempotencyKey": "once"})
+    with pytest.raises(OptionError, match="option 'idempotencyKey': is for a write that is not"):
+        StreamSink(options, StructType().add("payload", StringType()), overwrite=False)
+
+
 def test_a_stream_that_cannot_begin_says_why(spark: SparkSession, tmp_path: Path) -> None:
     checkpoint, out = tmp_path / "checkpoint", tmp_path / "out"
     with (
         pytest.raises(PipelineError, match=r"^option 'minPartitions': .* whole number from 1 on$"),
-        told_plainly(),
+        plain_errors(),
     ):
         run_to_end(stream_of(spark, tmp_path, topic="n", minPartitions=0), checkpoint, out)
     wrong = spark.readStream.format("smartpubsub").schema("cid int")
     frame = wrong.options(node=str(tmp_path), topic="n").load()
-    with pytest.raises(PipelineError, match=r"^schema: the column 'cid' has"), told_plainly():
+    with pytest.raises(PipelineError, match=r"^schema: the column 'cid' has"), plain_errors():
         run_to_end(frame, checkpoint, out)

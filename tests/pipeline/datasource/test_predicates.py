@@ -15,10 +15,16 @@ from pyspark.sql.types import DoubleType, FloatType, IntegerType, StringType, St
 
 from smartpubsub.pipeline import stream
 from smartpubsub.pipeline.datasource.journals import Journal
-from smartpubsub.pipeline.datasource.options import Position, SourceOptions, source_options
+from smartpubsub.pipeline.datasource.nodes import NodeLink
+from smartpubsub.pipeline.datasource.options import (
+    DataLossError,
+    Position,
+    SourceOptions,
+    source_options,
+)
 from smartpubsub.pipeline.datasource.past import PastReader
 from smartpubsub.pipeline.datasource.topics import TopicStreamReader
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.schemas import EVENT_ROWS
 from tests.pipeline.datasource.nodes import batch_of, node_in, run_to_end, stream_of
 
@@ -110,7 +116,7 @@ def test_a_journal_survives_the_query_and_the_node(spark: SparkSession, tmp_path
         client.unsubscribe(journal.number)
         client.publish("surf/price=16", wait="all")
         problem = f"no journal {journal.number} of the epoch .* set the option 'failOnDataLoss'"
-        with pytest.raises(PipelineError, match=problem), told_plainly():
+        with pytest.raises(PipelineError, match=problem), plain_errors():
             run_to_end(frame, checkpoint, out)
 
         careless = stream_of(spark, folder, failOnDataLoss="false", **options)
@@ -147,6 +153,49 @@ def test_offsets_of_another_query_are_refused(tmp_path: Path) -> None:
             topics.partitions(offset, of_topics)
 
 
+def test_a_journal_whose_history_lacks_events_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, dict[str, object]]] = []
+
+    def ask(_link: NodeLink, do: str, **fields: object) -> dict[str, object]:
+        asked.append((do, fields))
+        return {"subscription": 3, "epoch": "ab", "first": 0, "end": 9, "is_whole": False}
+
+    monkeypatch.setattr(NodeLink, "ask", ask)
+    given = {"node": str(tmp_path), "predicate": "surf"}
+    journal = Journal(source_options(given, is_stream=True))
+    with pytest.raises(DataLossError, match="the history of surf lacks events"):
+        journal.begin(Position("earliest"))
+    assert asked[1:] == [("unsubscribe", {"subscription": 3})]
+
+    lenient = Journal(source_options({**given, "failOnDataLoss": "false"}, is_stream=True))
+    assert lenient.begin(Position("earliest")) == {"subscription": 3, "epoch": "ab", "next": 0}
+    assert [do for do, _ in asked[2:]] == ["journal-open"]
+
+
+def test_a_journal_that_ends_before_the_offset_has_lost_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node would give the sequence numbers to other events, which the query would skip."""
+    offset = {"subscription": 3, "epoch": "ab", "next": 2_000}
+
+    def ask(_link: NodeLink, do: str, **_fields: object) -> object:
+        if do == "subscriptions":
+            return [{"subscription": 3, "predicate": "surf"}]
+        return {"subscription": 3, "epoch": "ab", "first": 900, "end": 1_000, "is_whole": True}
+
+    monkeypatch.setattr(NodeLink, "ask", ask)
+    given = {"node": str(tmp_path), "predicate": "surf"}
+    with pytest.raises(DataLossError, match="the journal 3 ends at 1000, before the offset"):
+        Journal(source_options(given, is_stream=True)).end(offset)
+
+    lenient = Journal(source_options({**given, "failOnDataLoss": "false"}, is_stream=True))
+    end = lenient.end(offset)
+    assert end == {**offset, "next": 1_000}
+    assert lenient.parts(offset, end) == []
+
+
 def test_a_gap_in_a_journal_is_named(spark: SparkSession, tmp_path: Path) -> None:
     folder, out, checkpoint = tmp_path / "node", tmp_path / "out", tmp_path / "checkpoint"
     with node_in(folder, kept_event_count_max=3) as client:
@@ -157,7 +206,7 @@ def test_a_gap_in_a_journal_is_named(spark: SparkSession, tmp_path: Path) -> Non
 
         with (
             pytest.raises(PipelineError, match=r"dropped the events 0 to 1, 2 in all"),
-            told_plainly(),
+            plain_errors(),
         ):
             run_to_end(frame, checkpoint, out)
 

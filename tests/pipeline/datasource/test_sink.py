@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from smartpubsub import BlockingClient
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from tests.pipeline.datasource.nodes import WAIT_S, node_in, published, stream_of
 
 
@@ -41,11 +41,11 @@ def test_rows_become_events(spark: SparkSession, tmp_path: Path) -> None:
         ]
         other = spark.createDataFrame([("madrid", 1.0, 3)], rows.schema).coalesce(1)
         problem = "rows of a repeated batch came in another order"
-        with pytest.raises(PipelineError, match=problem), told_plainly():
+        with pytest.raises(PipelineError, match=problem), plain_errors():
             other.write.format("smartpubsub").mode("append").options(
                 node=str(folder), predicate="weather/{city}", idempotencyKey="once"
             ).save()
-        with pytest.raises(PipelineError, match="cannot be overwritten"), told_plainly():
+        with pytest.raises(PipelineError, match="cannot be overwritten"), plain_errors():
             rows.write.format("smartpubsub").mode("overwrite").options(
                 node=str(folder), topic="t"
             ).save()
@@ -67,7 +67,7 @@ def test_a_repeated_batch_publishes_nothing_twice(spark: SparkSession, tmp_path:
                 .trigger(availableNow=True)
                 .start()
             )
-            with told_plainly():
+            with plain_errors():
                 assert query.awaitTermination(WAIT_S)
 
         run()
@@ -99,7 +99,7 @@ def test_a_function_for_each_batch_publishes_once(spark: SparkSession, tmp_path:
             .trigger(availableNow=True)
             .start()
         )
-        with told_plainly():
+        with plain_errors():
             assert query.awaitTermination(WAIT_S)
 
         payloads = [entry.payload for entry in client.topic(target).history()]

@@ -13,7 +13,7 @@ import smartpubsub
 from smartpubsub import BlockingClient
 from smartpubsub.pipeline.datasource.options import OptionError, Position, source_options
 from smartpubsub.pipeline.datasource.topics import Topics
-from smartpubsub.pipeline.errors import PipelineError, told_plainly
+from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from tests.client.running import running_node
 from tests.pipeline.datasource.nodes import (
     batch_of,
@@ -58,7 +58,7 @@ def test_a_topic_is_a_table(spark: SparkSession, folder: Path, client: BlockingC
     before = batch_of(spark, folder, topic="news", endingOffsets="2026-01-31")
     assert before.count() == 0
     wrong = batch_of(spark, folder, topic="news", endingOffsets='{"x": {}}')
-    with pytest.raises(PipelineError, match="option 'endingOffsets': heads of 'x'"), told_plainly():
+    with pytest.raises(PipelineError, match="option 'endingOffsets': heads of 'x'"), plain_errors():
         wrong.collect()
 
 
@@ -137,10 +137,10 @@ def test_columns_have_the_types_that_a_user_declares(
 
     with (
         pytest.raises(PipelineError, match=r"column 'cid' has the type string, not int"),
-        told_plainly(),
+        plain_errors(),
     ):
         frame.schema("cid int").options(node=str(folder), topic="news").load().collect()
-    with pytest.raises(PipelineError, match=r"column 'temp' is declared NOT NULL"), told_plainly():
+    with pytest.raises(PipelineError, match=r"column 'temp' is declared NOT NULL"), plain_errors():
         frame.schema("temp double not null").options(
             node=str(folder), topic="news"
         ).load().collect()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.group import OwnedGroup
-from smartpubsub.protocols.fastdelivery.messages import GroupId, Packet, Relay
+from smartpubsub.protocols.fastdelivery.messages import GroupId, Packet, Relay, RelayConfirmed
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pubsub import Confirmed, Published
 from smartpubsub.sim.kernel.faults import Partition
@@ -195,3 +195,16 @@ def test_a_crashed_member_expires_although_the_owner_restarts() -> None:
     assert len(group.book) == 5
     nodes.run_until(lambda: len(group.book) == 4, seconds=120)
     assert nodes.world.now - gone_us <= 150 * SECOND
+
+
+def test_a_helper_cannot_make_members_seem_silent_that_it_does_not_serve() -> None:
+    nodes, group = crowd(20)
+    helper = next(group.book.helpers())
+    direct = nodes.contacts[nodes.at(group, MemberState.DIRECT)[0]].peer
+    id = nodes.publish("surf")
+    event = group.in_flight[id]
+    nodes.fast(OWNER)._owner._on_relayed(
+        event, helper.peer, helper.term, list(helper.delegated), RelayConfirmed((direct,))
+    )
+    assert group.book.members[direct].state is MemberState.DIRECT
+    assert event.sent[direct] == direct

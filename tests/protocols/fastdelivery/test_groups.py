@@ -10,7 +10,7 @@ from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import AskToHelp, Book, HandOver, MemberState
 from smartpubsub.protocols.fastdelivery.messages import Relay, Request
-from smartpubsub.protocols.fastdelivery.results import JoinRefused, Overloaded
+from smartpubsub.protocols.fastdelivery.results import GroupOpened, JoinRefused, Overloaded
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.subscriber import GROUP_ENDED
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused, Unsubscribed
@@ -327,3 +327,12 @@ def test_a_member_that_is_down_when_a_group_ends_learns_it_later() -> None:
     nodes.join(1, "surf", "surf")
     nodes.run_until(lambda: len(nodes.items(JoinRefused)) == 1)
     assert "no such group" in nodes.items(JoinRefused)[0].reason
+
+
+def test_a_group_that_has_ended_before_it_is_advertised_does_not_open() -> None:
+    nodes = FastNodes(5)
+    fast, surf = nodes.fast(OWNER), Predicate.parse("surf")
+    nodes._do(OWNER, lambda _, now: fast.create_group(surf, now))
+    nodes._do(OWNER, lambda _, now: fast.end_group(surf, now)[1])
+    nodes.run(10)
+    assert nodes.items(GroupOpened) == []

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from smartpubsub.kademlia.settings import MINUTE
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
-from smartpubsub.protocols.fastdelivery.messages import Request
+from smartpubsub.protocols.fastdelivery.messages import Keep, Request, Search
+from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
 from smartpubsub.protocols.fastdelivery.results import (
     GroupRefused,
     JoinRefused,
@@ -19,6 +21,7 @@ from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Published, Refused, SubscriptionState, Unsubscribed
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
+from tests.protocols.fastdelivery.test_senders import tell
 
 HERE = FastSettings(region="here", capacity=10)
 
@@ -176,6 +179,23 @@ def test_a_search_without_room_in_a_directory_is_in_force_once_there_is_room() -
     nodes.run_until(lambda: state(nodes, 2, second) is SubscriptionState.IN_FORCE)
 
 
+def test_the_searches_of_one_peer_leave_room_for_the_directories_of_others() -> None:
+    nodes, stranger = FastNodes(5, replace(HERE, directory_count_max=80)), 4
+    for keeper in range(stranger):
+        for number in range(200):
+            text = f"a{number}"
+            search = Search(text, Predicate.parse(text), None, None, b"")
+            tell(nodes, keeper, stranger, search, number)
+        assert len(nodes.fast(keeper).directory.directories) <= 80 // 8
+    nodes.create("surf")
+    assert nodes.items(NotAdvertised) == []
+    assert nodes.search(1, "surf") == ["surf"]
+    nodes.run(60)  # Empty directories are forgotten.
+    assert all(len(nodes.fast(keeper).directory.directories) <= 1 for keeper in range(stranger))
+    accounts = [a for a in nodes.core(0).kademlia.ledger if a.name == "entries of directories"]
+    assert all(account.size_of(nodes.contacts[stranger].peer) == 0 for account in accounts)
+
+
 def test_a_search_that_no_keeper_can_answer_reports_the_problem() -> None:
     nodes = FastNodes(5, replace(HERE, directory_count_max=0))
     assert nodes.search(1, "surf") == []
@@ -222,3 +242,24 @@ def test_a_group_that_is_being_left_makes_room_though_its_owner_does_not_answer(
     nodes.subscribe(1, "kite")
     assert nodes.items(NotInForce) == []
     assert [told.subscription.number for told in nodes.items(Unsubscribed, 1)] == [number]
+
+
+def test_keepers_without_room_for_a_replica_are_asked_once_at_each_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Keep] = []
+    on_keep = GroupReplicas.on_keep
+
+    def noting(replicas: GroupReplicas, contact: Contact, number: int, question: Keep) -> None:
+        asked.append(question)
+        on_keep(replicas, contact, number, question)
+
+    monkeypatch.setattr(GroupReplicas, "on_keep", noting)
+    nodes = FastNodes(6, replace(HERE, replica_count_max=0))
+    nodes.create("surf")
+    nodes.subscribe_all([1, 2], "surf")
+    nodes.crash(1)
+    nodes.publish("surf")
+    nodes.run(200)
+    ticks = 1 + 200 * SECOND // (HERE.probe_us * 8 // 10)
+    assert HERE.backups < len(asked) <= HERE.backups * ticks

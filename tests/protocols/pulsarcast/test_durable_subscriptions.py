@@ -38,7 +38,7 @@ def _waiting(village: Village, number: int) -> Iterator[bytes]:
 def take(village: Village, number: int, count: int) -> None:
     core = village.core(READER)
     cid = [*core.subscriptions.waiting_for(number)][count - 1]
-    effects = core.take_told(number, cid, village.world.now)
+    effects = core.acknowledge(number, cid, village.world.now)
     village.world.carry_out(village.host(READER), effects)
 
 
@@ -153,3 +153,17 @@ def test_a_node_that_pins_a_topic_fetches_all_of_it() -> None:
     assert len(village.log(READER, topic)) == 6
     assert village.log(READER, topic).has_all
     assert not waiting(village, number)
+
+
+def test_a_subscription_that_has_not_begun_again_does_not_wait_for_pruned_events() -> None:
+    village = Village(8)
+    topic = village.create(AUTHOR)
+    number = keep(village, topic)
+    for payload in (b"0", b"1", b"2"):
+        village.publish(AUTHOR, topic, payload)
+        village.run(0.5)
+    subscriptions = village.core(READER).subscriptions
+    subscriptions._by_topic.clear()  # As after a restart, until the node has joined.
+    subscriptions.on_pruned(village.log(READER, topic).newest(3)[:1])
+    assert waiting(village, number) == [b"1", b"2"]
+    assert subscriptions.dropped[number] == 1

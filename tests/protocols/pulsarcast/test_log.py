@@ -220,3 +220,20 @@ def test_the_newest_and_what_comes_after_a_place_are_in_order() -> None:
     assert log.after(first.place) == forks
     assert log.newest(2) == forks[2:]
     assert log.after(forks[1].place) == forks[2:]
+
+
+def test_a_peer_hears_of_parked_events_after_all_heads() -> None:
+    first = ANN.event(TOPIC, payload=b"first")
+    hidden = ANN.event(TOPIC, first, payload=b"hidden")
+    above = ANN.event(TOPIC, hidden, payload=b"above")
+    last = ANN.event(TOPIC, above, payload=b"last")
+    log = log_of([first])
+    log.settle()
+    for event in (above, last):
+        log.must_fit(event)
+        log.add(event)
+
+    assert list(log.parked) == [above.cid, last.cid]
+    assert [head.cid for head in log.newest_heads(5)] == [first.cid]
+    assert [head.cid for head in log.newest_tips(5)] == [first.cid, last.cid]
+    assert [head.cid for head in log.newest_tips(1)] == [first.cid]

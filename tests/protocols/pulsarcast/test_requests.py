@@ -2,8 +2,13 @@
 
 import pytest
 
+from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.pulsarcast.events import Draft, sealed_draft
+from smartpubsub.protocols.pulsarcast.keepers import Keepers
+from smartpubsub.protocols.pulsarcast.messages import PublishRequest
 from smartpubsub.protocols.pulsarcast.topics import Topic, rules_ordered_by
 from smartpubsub.sim.kernel.network import DROP, NetworkOptions
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.pulsarcast.village import Village
 
 
@@ -138,3 +143,32 @@ def test_requests_from_before_a_crash_come_before_events_published_after_it() ->
     village.run(120)
 
     assert village.payloads(3) == [b"before", b"after"]
+
+
+def test_a_publisher_whose_keepers_lack_too_many_events_takes_requests_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    village, topic = village_of(8)
+    many, publisher = village.settings.pending_count_max, village.host(0).peer
+    with monkeypatch.context() as patched:
+        count = lambda keepers, _: many if keepers._own == publisher else 0  # noqa: E731
+        patched.setattr(Keepers, "pending_count", count)
+        id = village.publish(4, topic, b"late")
+        village.run(5)
+        assert not village.published()
+    village.run(30)
+    assert village.published() == {id}
+
+
+def test_drafts_that_another_publisher_has_published_do_not_wait_for_their_turns() -> None:
+    village, topic = village_of(6)
+    server, replica = village.core(0)._request_server, village.replica(0, topic)
+    author = village.host(4).peer
+    for turn, first_turn in ((3, 2), (4, 2), (10, 10)):
+        draft = Draft(
+            topic=topic.cid, id=EventId(author, 1, turn), created_us=village.world.now, payload=b"x"
+        )
+        request = PublishRequest(replica.id, 1, turn, first_turn, b"")
+        server._take(replica, author, request, sealed_draft(draft, StandInSigning(author)))
+    server.check()
+    assert server._early_drafts.size == 0

@@ -2,6 +2,7 @@
 
 import pytest
 
+from smartpubsub.kademlia.values import ValueStore
 from smartpubsub.protocols.pulsarcast.messages import Parcel, Spread
 from smartpubsub.protocols.pulsarcast.results import TopicStored
 from smartpubsub.protocols.pulsarcast.topics import Rules, rules_ordered_by
@@ -150,7 +151,7 @@ def test_a_forged_event_is_stopped_at_the_first_hop() -> None:
     eve = Person(3)
     forged = eve.event(topic)
     signing = StandInSigning(village.host(1).peer)
-    assert not signing.is_vouched(eve.peer, forged.signed, forged.signature)
+    assert not signing.is_statement_of(eve.peer, forged.signed, forged.signature)
     said = Received(village.host(1).peer, Parcel((Spread(forged.block, 1),)))
     effects = village.node(0).handle(said, forged.draft.created_us)
 
@@ -164,3 +165,16 @@ def test_a_forged_event_is_stopped_at_the_first_hop() -> None:
         )
     ]
     assert village.core(0).tally().refused == {"forged": 1}
+
+
+def test_a_descriptor_that_no_node_has_room_for_is_stored_when_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    village = Village(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(ValueStore, "put", lambda *_: False)
+        topic = village.create(0)
+        village.run(10)
+        assert (0, TopicStored(topic.cid)) not in village.told
+    village.run(10)
+    assert (0, TopicStored(topic.cid)) in village.told

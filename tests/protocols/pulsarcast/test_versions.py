@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 
 from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pulsarcast.events import predicate_of
 from smartpubsub.protocols.pulsarcast.history import Wanted
+from smartpubsub.protocols.pulsarcast.messages import Parcel, Spread
 from smartpubsub.protocols.pulsarcast.results import HistoryRead, TopicDescribed
 from smartpubsub.protocols.pulsarcast.topics import Rules, Topic
+from smartpubsub.seam import Received
 from tests.protocols.pulsarcast.village import Village
 
 AUTHOR, GUEST, NEWCOMER = 0, 3, 30
@@ -115,3 +118,22 @@ def test_a_topic_that_no_node_has_has_no_versions() -> None:
     village.run(10)  # The user who asks waits for three searches, and not for all ten.
 
     assert (4, TopicDescribed(number, ())) in village.told
+
+
+def test_an_event_brings_the_version_of_its_own_topic_to_a_neighbour_in_several() -> None:
+    village = Village(2)
+    topics = [village.create(0, name) for name in ("first", "second", "third")]
+    for topic in topics:
+        village.subscribe(1, topic)
+    village.run(10)
+    now = village.world.now
+    version, _ = village.core(0).update(topics[1].cid, now)  # All messages about it are lost.
+    village.node(0).publish(predicate_of(version.cid), b"news", now)
+    event = village.log(0, version).newest(1)[0]
+
+    received = Received(village.host(0).peer, Parcel((Spread(event.block, 1),)))
+    village.world.carry_out(village.host(1), village.core(1).handle(received, now))
+    village.run(0.5)
+
+    assert version.cid in village.replica(1, version).versions
+    assert not village.refused()["unauthorised"]

@@ -163,3 +163,11 @@ def test_a_peer_that_has_left_is_down_at_once_and_its_probe_is_over() -> None:
 
     watch.at(2).hear(PEER)
     assert watch.news[1:] == [PeerTrusted(PEER), PeerUp(PEER)]
+
+
+def test_a_peer_that_is_up_when_it_is_banned_was_not_down_before() -> None:
+    watch = Watch()
+    watch.at(1).hear(PEER)
+    watch.detector.ban(PEER)
+    watch.detector.ban(PEER)
+    assert watch.news == [PeerDown(PEER, was_down=False)]

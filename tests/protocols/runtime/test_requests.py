@@ -4,7 +4,7 @@ import pytest
 
 from smartpubsub.protocols.runtime import requests
 from smartpubsub.protocols.runtime.outbox import Outbox
-from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, TOLD_MAX, Requests
+from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, STATEMENTS_PENDING_MAX, Requests
 from smartpubsub.seam import SetTimer
 
 PEER, OTHER = b"peer", b"other"
@@ -108,6 +108,17 @@ def test_progress_counts_transmissions_anew() -> None:
     assert toy.timers()[-2:] == [40, 60]
 
 
+def test_progress_does_not_make_a_repeated_question_a_sample() -> None:
+    """Karn's rule: the answer may be one to either transmission."""
+    toy = ToyRequests()
+    number = toy.ask()
+    toy.fire(10)
+    toy.requests.on_progress(PEER, number)
+    toy.outbox.now = 15
+    toy.requests.on_answer(PEER, number, "so")
+    assert toy.timeouts.samples == [(15, 2)]
+
+
 @pytest.mark.parametrize("us_max", [25, 200])
 def test_with_a_deadline_the_number_of_transmissions_is_not_limited(us_max: int) -> None:
     toy = ToyRequests()
@@ -158,10 +169,10 @@ def test_questions_to_a_peer_that_has_left_are_given_up_at_once() -> None:
 
 def test_only_the_newest_statements_to_a_peer_stay_pending() -> None:
     toy = ToyRequests()
-    for _ in range(TOLD_MAX + 5):
-        toy.requests.tell(PEER, "so it is")
+    for _ in range(STATEMENTS_PENDING_MAX + 5):
+        toy.requests.inform(PEER, "so it is")
         toy.requests.check()
-    toy.requests.tell(OTHER, "so it is")
+    toy.requests.inform(OTHER, "so it is")
     waiting = toy.ask()
     numbers = [number for peer, number, _ in toy.sent if peer == PEER]
     assert [toy.requests.awaits(PEER, number) for number in numbers[:6]] == [False] * 5 + [True]

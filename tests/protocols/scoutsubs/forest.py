@@ -87,7 +87,7 @@ class CheckedScoutSubs(ScoutSubs):
         return effects
 
 
-class Told(NamedTuple):
+class Indication(NamedTuple):
     """Something that an application was told."""
 
     at_us: int
@@ -139,7 +139,7 @@ class Forest:
         self.settings = settings or ScoutSettings()
         self._settings_of = settings_of or {}
         self.contacts = contacts_around(attribute, count, seed)
-        self.told: list[Told] = []
+        self.told: list[Indication] = []
         self.said: list[Said] = []
         self._kademlia = Settings(k=k)
         self._make_kademlia = FixedKademlia if is_fixed else Kademlia
@@ -404,8 +404,8 @@ class Forest:
 
     def shortcut(self, number: int, child: int, attribute: str = "surf") -> int | None:
         """Where a node sends what is for a child, if not to the child."""
-        direct = self.tree(number, attribute).children[self.contacts[child].peer].direct
-        return None if direct is None else self.number(direct.peer)
+        shortcut = self.tree(number, attribute).children[self.contacts[child].peer].shortcut
+        return None if shortcut is None else self.number(shortcut.peer)
 
     def keepers(self, owner: int, attribute: str = "surf") -> list[int]:
         """Who keeps a copy of a node's children."""
@@ -447,7 +447,7 @@ class Forest:
         ]
 
     def _on_deliver(self, host: Host, item: object) -> None:
-        self.told.append(Told(self.world.now, host.number, item))
+        self.told.append(Indication(self.world.now, host.number, item))
 
     def _on_receive(self, host: Host, _: bytes, message: object) -> None:
         if isinstance(message, Bundle):

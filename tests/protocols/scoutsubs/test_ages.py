@@ -93,7 +93,7 @@ def test_a_shortcut_leads_downwards() -> None:
     forest = Forest(8)
     forest.subscribed(5, "surf")
     announced = forest.announced_to(0)[-1]
-    wrong = announced._replace(version=announced.version + 1, direct=forest.contacts[2])
+    wrong = announced._replace(version=announced.version + 1, shortcut=forest.contacts[2])
     forest.send(5, 0, wrong)
     forest.run(SECOND)
 

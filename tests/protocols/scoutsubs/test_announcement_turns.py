@@ -16,7 +16,7 @@ from smartpubsub.protocols.scoutsubs.announcement_turns import (
     STEP,
 )
 from smartpubsub.protocols.scoutsubs.messages import WHOLE, Announce, Elsewhere
-from smartpubsub.protocols.scoutsubs.overlaps import TREES_TOLD_MAX
+from smartpubsub.protocols.scoutsubs.overlaps import TREES_ANNOUNCED_MAX
 from smartpubsub.protocols.scoutsubs.replicas import TableReplicas
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Disconnected
@@ -131,16 +131,16 @@ def test_a_relay_tells_overlaps_while_it_handles_a_long_announcement() -> None:
     forest.receive(4, 0, announcement(name))
     forest.run(SECOND)
     filters = forest.scouts(0)._filters
-    assert filters.tables[name].direct == forest.contacts[4]  # Events go past the relay.
+    assert filters.tables[name].shortcut == forest.contacts[4]  # Events go past the relay.
     many = tuple(Predicate.parse(f"{name}/x={n}") for n in range(3 * STEP))
     forest.receive(5, 0, announcement(name)._replace(added=many))
     filters.on_turn(forest.contacts[5].peer)
     assert len(filters.tables[name].live_children()) == 2
     assert len(filters_of(forest, name)) < len(many)
 
-    filters.overlaps.tell()
+    filters.overlaps.announce()
     forest.run(SECOND)
-    assert filters.tables[name].direct is None
+    assert filters.tables[name].shortcut is None
     assert filters.tables[name].member_count == 1 + len(many)
 
 
@@ -180,7 +180,7 @@ def test_announcements_that_say_nothing_new_do_not_wait() -> None:
 
 def test_a_relay_tells_the_overlaps_of_a_limited_number_of_trees() -> None:
     forest = joined()
-    names = attributes_at(forest, 1, TREES_TOLD_MAX + 10)
+    names = attributes_at(forest, 1, TREES_ANNOUNCED_MAX + 10)
     farther = [n for n in names if forest.scouts(0).next_hop(n) == forest.contacts[1]]
     own = forest.subscribe(0, farther[-1])
     forest.run(SECOND)
@@ -189,9 +189,9 @@ def test_a_relay_tells_the_overlaps_of_a_limited_number_of_trees() -> None:
         forest.receive(child, 0, *map(announcement, farther[:-1]))
     forest.run(3 * SECOND)
     told = [said.part.attribute for said in forest.said if isinstance(said.part, Elsewhere)]
-    assert trees(forest) > TREES_TOLD_MAX
+    assert trees(forest) > TREES_ANNOUNCED_MAX
     assert farther[-1] in told
-    assert len(set(told)) <= TREES_TOLD_MAX + 1
+    assert len(set(told)) <= TREES_ANNOUNCED_MAX + 1
 
 
 def test_others_do_not_wait_behind_the_announcements_of_a_peer() -> None:
@@ -280,3 +280,17 @@ def test_a_node_looks_after_all_its_trees_a_few_at_a_time(monkeypatch: pytest.Mo
     times = [at for at, _ in kept]
     assert max(map(times.count, times)) <= 8
     assert {attribute for _, attribute in kept} >= set(names)
+
+
+def test_announcements_do_not_wait_for_ever_after_a_turn_that_was_late() -> None:
+    forest = joined(ScoutSettings(backups=0))
+    announcements = [*map(announcement, attributes_at(forest, 0, MANY))]
+    forest.receive(4, 0, *announcements)
+    forest.run(10 * SECOND)
+    assert trees(forest) == MANY
+
+    forest.receive(5, 0, *announcements)  # Each of these is in force at once.
+    forest.world.pause(forest.host(0), forest.world.now + SECOND)
+    forest.run(10 * SECOND)
+    tables, peer = forest.scouts(0)._filters.tables.values(), forest.contacts[5].peer
+    assert all(peer in table.children for table in tables)

@@ -103,7 +103,7 @@ def test_of_the_evidence_of_others_the_valid_one_is_left() -> None:
 
 def test_a_signature_for_another_purpose_is_no_evidence() -> None:
     content = held_bytes(ID, "surf")
-    signature = Ed25519Signing(ALICE).vouch(lambda: content)
+    signature = Ed25519Signing(ALICE).sign_statement(lambda: content)
     assert verified(Recorded(ID, "surf", False, signature), ALICE) is None
 
 
@@ -124,7 +124,7 @@ def announcement(**changes: Any) -> Announce:
 
 
 def signature_of(forest: Forest, number: int) -> bytes:
-    return StandInSigning(forest.contacts[number].peer).vouch(bytes)
+    return StandInSigning(forest.contacts[number].peer).sign_statement(bytes)
 
 
 def test_an_announcement_is_ignored_when_it_is_known_and_refused_when_it_is_of_before() -> None:

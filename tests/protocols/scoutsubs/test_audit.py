@@ -6,7 +6,7 @@ import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Published
 from smartpubsub.protocols.runtime.rules import refusal_of
 from smartpubsub.protocols.scoutsubs import audit_keeper
@@ -101,6 +101,16 @@ def test_an_event_without_its_publishers_signature_is_not_kept() -> None:
 
     assert forest.rejected(0)["signature"] == 1
     assert answer_to(forest, 0, Audit("surf", 90, (SURF,), AGE_MS, GRACE_MS, ())) == ()
+
+
+def test_an_event_is_kept_only_for_its_own_attributes() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.run(SECOND)
+    event = forest.event(5, 1, "surf")
+    forest.receive(6, 0, *(KeepForAudits(event, f"surf{number}") for number in range(10)))
+
+    assert forest.rejected(0)[refusal_of(KeepForAudits)] == 10
+    assert not forest.held(0, "bytes of events for audits")
 
 
 def test_the_publisher_with_most_events_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,6 +241,66 @@ def test_an_event_comes_though_the_question_was_long_under_way() -> None:
     forest.run(MINUTE)
 
     assert forest.received(6) == [event.id]
+
+
+# --- restarts ---
+
+
+def keep_everywhere(forest: Forest, event: Publication) -> None:
+    for keeper in range(5):
+        forest.receive(5, keeper, KeepForAudits(event, "surf"))
+
+
+@pytest.mark.parametrize("jump_us", [0, -20 * MINUTE])
+def test_an_event_that_was_dropped_before_a_restart_comes_after_it(jump_us: int) -> None:
+    """Also if the clock is set back meanwhile."""
+    forest = Forest(8, SETTINGS)
+    forest.run(MINUTE)
+    before = forest.event(5, 1, "surf")
+    keep_everywhere(forest, before)
+    forest.run(20 * SECOND)
+    forest.subscribed(6, "surf")
+    forest.run(2 * SECOND)
+    dropped = forest.event(5, 2, "surf")
+    keep_everywhere(forest, dropped)
+    forest.crash(6)
+    forest.run(10 * SECOND)
+    forest.host(6).skew_us = jump_us
+    forest.join(6, 1)
+    forest.run(MINUTE)
+
+    # After a clock was set back, the node does not know since when the subscription is in force.
+    assert forest.received(6) == ([dropped.id] if not jump_us else [before.id, dropped.id])
+    assert not len(forest.core(6).kademlia.blame)
+
+
+def test_events_before_a_subscription_that_began_after_a_restart_are_not_delivered() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.subscribed(6, "surf/price[0,5]")
+    forest.run(2 * SECOND)
+    dear = forest.event(5, 1, "surf/price=9")
+    keep_everywhere(forest, dear)
+    forest.crash(6)
+    forest.run(10 * SECOND)
+    forest.join(6, 1)
+    forest.subscribed(6, "surf/price[6,9]")
+    forest.run(MINUTE)
+
+    assert forest.received(6) == []
+
+
+def test_the_time_of_a_subscription_that_has_ended_is_not_stored() -> None:
+    forest = Forest(8, SETTINGS)
+
+    def times() -> list[bytes]:
+        return [key for key in forest.host(6).storage if key.startswith(b"scout/since/")]
+
+    number = forest.subscribed(6, "surf")
+    forest.run(SECOND)
+    assert len(times()) == 1
+    forest.unsubscribed(6, number)
+    forest.run(2 * MINUTE)
+    assert times() == []
 
 
 # --- blame ---
@@ -432,10 +502,12 @@ def ran(
     *,
     id_work_bits: int = 0,
     peers_per_prefix: int = 0,
+    nodes: int = 40,
+    events: int = 40,
 ) -> Result:
     options = SimOptions(
-        nodes=40,
-        events=40,
+        nodes=nodes,
+        events=events,
         seed=seed,
         resilience=resilience,
         adversary=(Adversary.parse(adversary),),
@@ -468,6 +540,16 @@ def test_everything_is_acknowledged_and_comes_in_time(
     slowest_ms = verdict.delivered_within_ms["max"]
     assert slowest_ms is not None
     assert slowest_ms < within_s * 1000
+
+
+def test_a_subscriber_and_a_publisher_know_an_honest_keeper_in_common() -> None:
+    """Among twice as many minted ids as honest nodes, which filled bands of other keys too."""
+    verdict = ran(8602, "sybil:17", "byzantine", nodes=60, events=30).verdict
+
+    assert verdict.missing == 0
+    slowest_ms = verdict.delivered_within_ms["max"]
+    assert slowest_ms is not None
+    assert slowest_ms < 30_000
 
 
 def test_without_audits_droppers_lose_events() -> None:

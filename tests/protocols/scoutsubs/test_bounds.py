@@ -7,6 +7,7 @@ import pytest
 from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.pubsub import Subscribed, Unsubscribed
+from smartpubsub.protocols.scoutsubs import admission
 from smartpubsub.protocols.scoutsubs.messages import ChildCopy, CopyTree
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from tests.protocols.scoutsubs.forest import MS, Forest
@@ -326,3 +327,27 @@ def test_after_a_quiet_time_nothing_is_open() -> None:
         assert forest.held(number, "events without an acknowledgement") == 0
         assert forest.scouts(number).view().records == ()
     assert_within_bounds(forest)
+
+
+def test_a_publisher_waits_for_a_limited_number_of_confirmations() -> None:
+    forest = Forest(8, settings_of={3: SMALL})
+    forest.subscribed(7, "surf")
+    forest.world.pause(forest.host(7), forest.world.now + MINUTE)
+    for _ in range(5):
+        forest.published(3, "surf", wants_all=True)
+    id = forest.publish(3, "surf", wants_all=True)
+
+    (refusal,) = forest.refusals()
+    assert refusal.id == id
+    forest.published(3, "surf")
+
+
+def test_a_rendezvous_keeps_recent_events_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    forest = Forest(8)
+    for number in (6, 7):
+        forest.subscribed(number, "surf")
+    size = forest.event(3, 1, "surf").wire_bytes
+    monkeypatch.setattr(admission, "RECENT_BYTES_MAX", 4 * size)
+    for _ in range(10):
+        forest.published(3, "surf")
+    assert 0 < len(forest.scouts(0)._admission._recent["surf"]) <= 4

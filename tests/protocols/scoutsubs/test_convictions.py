@@ -168,7 +168,7 @@ def test_real_signatures_hold_for_nothing_but_what_was_signed(change: dict[str, 
     id = EventId(publisher.peer, 1, 1)
     event = Publication.of(id, SURF, b"", Ed25519Signing(publisher).sign(id, SURF, b""))
     question = question_hash("surf", (SURF,), ())
-    kept, said = Ed25519Signing(keeper).vouch_for_all(
+    kept, said = Ed25519Signing(keeper).sign_statements(
         [
             lambda: kept_bytes(id, "surf", 0, 3),
             lambda: answer_bytes(question, 0, 1, 9, ()),

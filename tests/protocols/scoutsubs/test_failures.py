@@ -8,11 +8,14 @@ from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.queries import Joined
 from smartpubsub.kademlia.settings import MINUTE, SECOND, Settings
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.scoutsubs.flight import Flight, FlightTarget
 from smartpubsub.protocols.scoutsubs.messages import (
+    NO_PEER,
     WHOLE,
     Announce,
     Announced,
     Bundle,
+    ChildCopy,
     CopyTree,
     Probe,
     PulledOwn,
@@ -21,7 +24,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH
-from smartpubsub.seam import Loaded, Received, Send, Started, Told
+from smartpubsub.seam import Indication, Loaded, Received, Send, Started
 from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import HOP_US, MS, Forest, chain, contacts_around
 
@@ -296,7 +299,7 @@ def test_a_node_that_has_met_only_a_client_acknowledges_as_one_that_is_alone() -
     core = ScoutSubs(ScoutSettings(), kademlia, StandInSigning(own.peer), Random(2))
     core.handle(Started(1), 0)
     core.handle(Loaded(b"scout/", ()), 0)
-    core.handle(Told(Joined(0)), 0)
+    core.handle(Indication(Joined(0)), 0)
     surf = (Predicate.parse("surf"),)
     wanted = Announce("surf", 1, 1, WHOLE, surf, (), None, (), False)
 
@@ -363,3 +366,24 @@ def test_a_second_rendezvous_gets_the_events_that_the_first_one_has_admitted_mea
 
     assert forest.roots() == [0]
     assert forest.receivers(missed) == [12]
+
+
+def test_a_node_that_stands_in_for_a_child_in_two_flights_confirms_both_to_itself() -> None:
+    forest = Forest(6)
+    forest.run(SECOND)
+    own, parent, other, child, below, _ = forest.contacts
+    event = forest.event(5, 1, "surf")
+    elsewhere = ChildCopy(below, 0, 1, (Predicate.parse("surf/price[0,9]"),), None, ())
+
+    def find_down(scouts: ScoutSubs) -> None:
+        scouts._tables_kept.on_copy(child.peer, CopyTree("surf", False, 1, True, (elsewhere,), ()))
+        dissemination = scouts._dissemination
+        for on_behalf in (NO_PEER, other.peer):
+            flight = Flight(event, "surf", 1, parent.peer, scouts._outbox.now, on_behalf)
+            flight.await_children({child.peer: FlightTarget((own,))})
+            dissemination._keep(flight)
+        scouts._detector.suspect(child.peer)
+        dissemination.on_peer_down(child.peer)
+        assert dissemination.flight_count == 0
+
+    forest.poke(0, find_down)

@@ -103,15 +103,15 @@ def test_only_a_node_with_one_child_and_no_wish_of_its_own_offers_a_shortcut() -
     table = FilterTable("surf")
     child = child_of(table, CHILD, "surf")
     table.advance((), NO_EPOCH, offers_shortcut=True)
-    assert table.direct == CHILD
+    assert table.shortcut == CHILD
 
-    child.direct = OTHER  # The child itself has one.
+    child.shortcut = OTHER  # The child itself has one.
     table.advance((), NO_EPOCH, offers_shortcut=True)
-    assert table.direct == OTHER
+    assert table.shortcut == OTHER
 
     table.subscribe(1, Predicate.parse("surf/bali"))
     assert table.advance((), NO_EPOCH, offers_shortcut=True)
-    assert table.direct is None
+    assert table.shortcut is None
 
 
 def test_a_copy_of_a_child_replaces_older_versions_only() -> None:

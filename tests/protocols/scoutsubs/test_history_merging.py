@@ -16,7 +16,7 @@ from smartpubsub.protocols.scoutsubs.messages import Bundle, Recall
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.replay import CaughtUp, Past
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
-from smartpubsub.seam import Deliver, Effect, Loaded, Received, Send, Started, Told
+from smartpubsub.seam import Deliver, Effect, Indication, Loaded, Received, Send, Started
 from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.scoutsubs.forest import contacts_around
 
@@ -71,7 +71,7 @@ class Reading:
 
     def __init__(self, kept: list[list[Publication]], page_count_max: int) -> None:
         self.reader = scouts(0, page_count_max)
-        self.reader.handle(Told(Joined(0)), 0)
+        self.reader.handle(Indication(Joined(0)), 0)
         self.keepers = {}
         for number, (contact, some) in enumerate(zip(KEEPERS, kept, strict=True)):
             node = scouts(number + 1, page_count_max)
@@ -107,7 +107,7 @@ class Reading:
         self.reader.recall(1, past, 0)
         found = Found(99, b"surf", (*KEEPERS, OWN), 1)
         self.now = 10_000
-        self.take(self.reader.handle(Told(found), self.now))
+        self.take(self.reader.handle(Indication(found), self.now))
 
 
 @given(

@@ -177,3 +177,19 @@ def test_a_node_in_one_tree_says_nothing_of_others() -> None:
     forest.run(MINUTE)
 
     assert not forest.count(Elsewhere)
+
+
+def test_events_that_keep_arriving_do_not_delay_the_request_for_a_missing_one() -> None:
+    forest, node, _, second = two_trees(variant(is_reliable=False, redirects=False))
+    rules, slow = forest.world.network.rules, (root(forest, EARLIER), node)
+    rules.append(lambda _, *link: DROP if link == slow else None)
+    missing = forest.publish(publisher(forest), BOTH)
+    forest.run(200 * MS)
+    rules.pop()
+    rules.append(lambda _, *link: 60 * MS if link == slow else None)  # Offers come first.
+
+    for _ in range(30):
+        forest.publish(publisher(forest), BOTH)
+        forest.run(100 * MS)
+
+    assert got(forest, node, second)[:1] == [missing]

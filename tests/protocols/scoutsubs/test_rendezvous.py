@@ -1,16 +1,18 @@
 """Each attribute has one rendezvous, the live node closest to its key, and all agree on it."""
 
 import hashlib
+from collections import Counter
 
 import pytest
 
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.pubsub import Published
 from smartpubsub.protocols.scoutsubs.flight import Flight
 from smartpubsub.protocols.scoutsubs.membership import Role
-from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Confirm
+from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Admitted, Confirm, Raise, Record
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
 from smartpubsub.sim.kernel.population import settled_tables
@@ -249,3 +251,83 @@ def test_an_event_that_is_confirmed_by_its_own_retransmission_is_not_awaited() -
     forest.run(MINUTE)
     assert forest.is_confirmed(id)
     scouts.check()
+
+
+def _replicas(forest: Forest, publisher: int, event: Publication) -> int:
+    """Publish an event, and return how many nodes hold it when it is acknowledged."""
+    earlier = len(forest.items(publisher))
+    now = forest.clock(publisher)
+    forest.do(publisher, forest.scouts(publisher).publish(event, now, wants_all=False))
+
+    def published() -> list[Published]:
+        return [i for i in forest.items(publisher)[earlier:] if isinstance(i, Published)]
+
+    forest.run_until(lambda: bool(published()), 5 * SECOND)
+    return len({held.peer for held in published()[0].held})
+
+
+@pytest.mark.parametrize("newcomers", [(0, 1), (3, 4)], ids=["closer", "farther"])
+def test_an_event_that_is_published_again_gets_the_replicas_of_now(
+    newcomers: tuple[int, int],
+) -> None:
+    forest = Forest(5, absent=(0, 1, 3, 4))
+    event = forest.core(2).new_event(Predicate.parse("surf"), b"", forest.clock(2))
+    assert _replicas(forest, 2, event) == 1
+
+    for number in newcomers:
+        forest.join(number, by_way_of=2)
+    forest.run(SECOND)
+
+    assert _replicas(forest, 2, event) == 3
+    assert _replicas(forest, 2, event) == 3
+    forest.run(MINUTE)
+    assert all(not forest.scouts(number)._dissemination.flight_count for number in newcomers)
+
+
+def test_an_event_in_flight_that_is_published_again_gets_the_replicas_of_now() -> None:
+    forest = Forest(5, absent=(3, 4))
+    forest.subscribed(1, "surf")
+    forest.crash(1, 2)
+    event = forest.core(0).new_event(Predicate.parse("surf"), b"", forest.clock(0))
+    forest.do(0, forest.scouts(0).publish(event, forest.clock(0), wants_all=False))
+    forest.run_until(lambda: forest.is_published(event.id))
+    assert forest.scouts(0)._dissemination.flight_count == 1
+
+    for number in (3, 4):
+        forest.join(number, by_way_of=0)
+    forest.run(SECOND)
+
+    assert _replicas(forest, 0, event) == 3
+    assert forest.scouts(0)._dissemination.flight_count == 1
+
+
+def test_a_retransmission_of_an_acknowledged_event_is_only_answered() -> None:
+    forest = Forest(3)
+    event = forest.event(1, 1, "surf")
+    forest.receive(1, 0, Raise(event, "surf", 0, 1, False, False, 0))
+    forest.run(MINUTE)
+    before = Counter(type(said.part) for said in forest.said)
+
+    forest.receive(1, 0, Raise(event, "surf", 0, 1, True, False, 5_000))
+    forest.run(SECOND)
+
+    new = Counter(type(said.part) for said in forest.said) - before
+    assert new[Record] == 0
+    assert new[Admitted] == 1
+
+
+def test_a_node_without_peers_verifies_any_number_of_roots_without_a_recursion() -> None:
+    forest = Forest(1)
+    forest.run(SECOND)
+    names = [f"topic{number}" for number in range(300)]
+
+    def verify(scouts: ScoutSubs) -> None:
+        membership = scouts._membership
+        for name in names:
+            membership.join(name)
+        membership._unverified.update(dict.fromkeys(names))
+        membership.verify_root(names[0])
+        assert not membership._unverified
+        assert not membership._looked_up
+
+    forest.poke(0, verify)

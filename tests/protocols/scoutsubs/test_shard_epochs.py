@@ -52,7 +52,7 @@ def own_trees(forest: Forest, number: int) -> list[str]:
 def is_in_all(forest: Forest, number: int) -> bool:
     """Whether all that a node has been told to be in force is so in all shards."""
     subscriptions = forest.scouts(number)._subscriptions._subscriptions.values()
-    told = [each.trees for each in subscriptions if each.is_told]
+    told = [each.trees for each in subscriptions if each.is_reported]
     return all(list(trees) == list(shard_names("surf")) and all(trees.values()) for trees in told)
 
 

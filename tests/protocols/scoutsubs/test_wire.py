@@ -229,9 +229,9 @@ def test_bytes_that_are_no_bundle_are_refused(data: bytes, complaint: str) -> No
 # --- limits ---
 
 
-def announce(*added: str, direct: Contact | None = None, backups: int = 0) -> Part:
+def announce(*added: str, shortcut: Contact | None = None, backups: int = 0) -> Part:
     predicates = tuple(Predicate.parse(text, attributes_max=9) for text in added)
-    return messages.Announce("a", 0, 1, 0, predicates, (), direct, (CONTACT,) * backups, False)
+    return messages.Announce("a", 0, 1, 0, predicates, (), shortcut, (CONTACT,) * backups, False)
 
 
 def raised(text: str = "surf", payload: bytes = b"", publisher: bytes = b"p") -> Part:
@@ -255,7 +255,7 @@ def copied(children: int, gone: int = 0) -> Part:
         bundle(messages.Probe(NUMBER_MAX)),
         bundle(announce("a", "b"), announce("c", "d")),
         bundle(announce("a/b/c", "x" * 20)),
-        bundle(announce(direct=Contact.of(b"p" * 128, (b"a" * 512,) * 16), backups=2)),
+        bundle(announce(shortcut=Contact.of(b"p" * 128, (b"a" * 512,) * 16), backups=2)),
         bundle(raised("a/b/c", b"x" * 10, b"p" * 128)),
         bundle(copied(children=1, gone=2)),  # The child has a filter, which counts too.
         bundle(messages.PulledOwn((("a", (CHILD,)),))),
@@ -280,9 +280,9 @@ def test_bundles_at_the_limits_are_taken(fits: Bundle) -> None:
         ([announce("a/b/c/d")], "a predicate that cannot be read: .*3"),
         ([announce("x" * 21)], "a predicate of 21 bytes; at most 20"),
         ([announce(backups=3)], "a list of peers of 3 peers; at most 2"),
-        ([announce(direct=Contact.of(b"p" * 129))], "a peer id of 129 bytes"),
-        ([announce(direct=Contact.of(b"p", (b"",) * 17))], "a list of addresses of 17 addresses"),
-        ([announce(direct=Contact.of(b"p", (b"a" * 513,)))], "an address of 513 bytes"),
+        ([announce(shortcut=Contact.of(b"p" * 129))], "a peer id of 129 bytes"),
+        ([announce(shortcut=Contact.of(b"p", (b"",) * 17))], "a list of addresses of 17 addresses"),
+        ([announce(shortcut=Contact.of(b"p", (b"a" * 513,)))], "an address of 513 bytes"),
         ([raised("a/b/c/d")], "a predicate that cannot be read: .*3"),
         ([raised(payload=b"x" * 11)], "a payload of 11 bytes; at most 10"),
         ([raised(publisher=b"p" * 129)], "a peer id of 129 bytes"),

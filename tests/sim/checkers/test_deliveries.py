@@ -58,6 +58,34 @@ def test_once() -> None:
     assert broken_in(several_wishes, Stuttering) == [3]
 
 
+def test_in_a_chained_topic_all_subscriptions_get_all_events_in_one_order() -> None:
+    world = SmallWorld(Floodsub)
+    for node in (1, 2):
+        world.subscribe(node, "surf")
+    for author in (3, 4):
+        world.publish(author, "surf")
+        world.run(SECOND)
+    facts = world.facts()
+    facts.chained = True
+    assert check_order(facts).violations == []
+
+    one, other = (place for place, d in enumerate(facts.journal.deliveries) if d.node == 2)
+    came = facts.journal.deliveries
+    came[one], came[other] = came[other], came[one]
+    # Without a chain, authors have no common order.
+    assert check_order(world.facts()).violations == []
+
+    facts = world.facts()
+    facts.chained = True
+    (violation,) = check_order(facts).violations
+    assert violation.node == 2
+    assert f"got event {came[other].id} for its subscription" in violation.what
+
+    facts = world.facts()
+    facts.chained = facts.has_adversaries = True
+    assert check_order(facts).excused == {"adversaries": 2}
+
+
 def again_after_a_restart(*, restarts: bool) -> Facts:
     world = SmallWorld(Floodsub)
     world.subscribe(1, "surf")

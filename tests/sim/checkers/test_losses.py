@@ -5,6 +5,7 @@ import pytest
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.baselines.floodsub import Floodsub
 from smartpubsub.sim.judging.checkers import Facts
+from smartpubsub.sim.judging.checkers.facts import ALL_TREES_US
 from smartpubsub.sim.judging.checkers.losses import (
     BAD_LUCK_MAX,
     check_delivery,
@@ -30,6 +31,17 @@ def test_completeness() -> None:
     assert broken_in(many_events, Forgetful) == [1]
 
 
+def test_subscriptions_that_are_never_acknowledged_are_counted() -> None:
+    facts = many_events(Floodsub)
+    for record in facts.journal.subscriptions.values():
+        if record.node != 1:
+            record.in_force.clear()
+
+    judgement = check_delivery(facts)
+
+    assert (judgement.judged, judgement.excused) == (10, {"never_acknowledged": 20})
+
+
 def test_losses_name_the_event_and_the_nodes() -> None:
     facts = many_events(Forgetful)
 
@@ -41,6 +53,36 @@ def test_losses_name_the_event_and_the_nodes() -> None:
     assert violations[0].what == (
         f"node 1 never got event {seventh}, which node 0 published at {lost / 1000} ms"
     )
+
+
+def test_a_node_gets_an_event_for_each_of_its_subscriptions() -> None:
+    world = SmallWorld(Floodsub)
+    wide, narrow = (world.subscribe(1, predicate) for predicate in ("surf", "surf/price[10,20]"))
+    id = world.publish(0, "surf/price=15")
+    world.run(SECOND)
+    (delivery,) = world.journal.deliveries
+    world.journal.deliveries[:] = [delivery._replace(subscriptions=(wide,))]
+    assert check_delivery(world.facts()).violations == []  # The run has ended too soon.
+    world.run(ALL_TREES_US)
+
+    (violation,) = check_delivery(world.facts()).violations
+    assert f"never got event {id} for its subscription {narrow}" in violation.what
+
+    # A later delivery for the other subscription is as good.
+    world.journal.deliveries.append(delivery._replace(subscriptions=(narrow,)))
+    assert check_delivery(world.facts()).violations == []
+
+
+def test_an_attacker_that_claims_to_hold_an_event_holds_nothing() -> None:
+    facts = many_events(Forgetful)
+    own = next(iter(facts.nodes_by_peer))
+    for event in facts.journal.events.values():
+        event.holders = ((own, b"attacker"),)
+    assert len(check_delivery(facts).violations) == 3
+
+    for event in facts.journal.events.values():
+        event.holders = ((b"attacker",),)
+    assert check_delivery(facts).violations == []
 
 
 def test_unreliable_protocols_may_lose_events() -> None:

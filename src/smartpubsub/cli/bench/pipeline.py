@@ -53,12 +53,12 @@ def pipeline(
     """
     with needing_spark():
         from smartpubsub.bench.pipeline import Sizes, new_report, run
-        from smartpubsub.pipeline.errors import told_plainly
+        from smartpubsub.pipeline.errors import plain_errors
     sizes = Sizes(subscriptions=subscriptions, events=events)
     sizes = sizes._replace(skew=sizes.skew._replace(subscriptions=subscriptions))
     report = new_report()
     try:
-        with told_plainly():
+        with plain_errors():
             run(report, seed, progress=print_step, sizes=sizes, parts=parts)
     finally:  # The report has what was measured before an interruption or an error.
         if report.figures:

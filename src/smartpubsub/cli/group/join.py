@@ -126,7 +126,11 @@ def join(
 
 def the_one_owner(found: list[dict[str, str]], group: Predicate) -> str:
     """The owner of the group with exactly this predicate."""
-    owners = [each["owner"] for each in found if Predicate.parse(each["group"]) == group]
+    owners = [
+        each["owner"]
+        for each in found
+        if Predicate.parse(each["group"], attributes_max=ATTRIBUTES_MAX) == group
+    ]
     if len(owners) == 1:
         return owners[0]
     if not owners:

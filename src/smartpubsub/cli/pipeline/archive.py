@@ -199,11 +199,13 @@ def run_following(
             node.ask("topic-heads", topic=topic, limit=0)
     with needing_spark():
         from smartpubsub.pipeline.archive_folder import check_archive_output
-        from smartpubsub.pipeline.errors import told_plainly
+        from smartpubsub.pipeline.errors import plain_errors
         from smartpubsub.pipeline.follow import Following, follow
         from smartpubsub.pipeline.little import QUICK
         from smartpubsub.pipeline.sessions import spark_session
         from smartpubsub.pipeline.summary import Summary
+    if spark.is_local(out):
+        check_archive_output(None, out)
     following = Following(
         node=folder_of(data), out=out, topics=topics, predicates=predicates, every_s=every_s
     )
@@ -218,7 +220,7 @@ def run_following(
     options = replace(
         spark.session_options(), is_short=True, settings=(*QUICK.items(), *spark.settings)
     )
-    with spark_session(options) as session, told_plainly(), ending(over):
+    with spark_session(options) as session, plain_errors(), ending(over):
         check_archive_output(session, out)
         click.echo(f"archiving in {out}; Ctrl-C ends it", err=True)
         followed = follow(session, following, over, tell)

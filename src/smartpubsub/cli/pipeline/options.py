@@ -51,20 +51,22 @@ class SparkOptions:
     """The size of each input, as far as it is known before Spark starts."""
 
     @contextmanager
-    def session(self, title: str, told: Callable[[], str] | None = None) -> Iterator[SparkSession]:
+    def session(
+        self, title: str, describe: Callable[[], str | None] = lambda: None
+    ) -> Iterator[SparkSession]:
         """A session that reports progress and has one-line errors.
 
-        `told` is the progress of a stage that knows it better than Spark does.
+        `describe` gives the progress of a stage, as long as it knows it better than Spark does.
         """
         with needing_spark():
-            from smartpubsub.pipeline.errors import told_plainly
+            from smartpubsub.pipeline.errors import plain_errors
             from smartpubsub.pipeline.progress import StageProgress
             from smartpubsub.pipeline.sessions import spark_session
         with (
             interruptible(title),
             spark_session(self.session_options()) as spark,
-            told_plainly(),
-            StageProgress(spark, title, told=told),
+            plain_errors(),
+            StageProgress(spark, title, describe=describe),
         ):
             yield spark
 

@@ -232,9 +232,9 @@ def _output(session: SparkSession, chosen: dict[str, Any]) -> Output:
 def _versions(
     session: SparkSession, chosen: dict[str, Any], output: Output
 ) -> Mapping[str, object]:
-    from smartpubsub.pipeline.workload_folders import ALWAYS_THERE, folder_of
+    from smartpubsub.pipeline.workload_folders import ALWAYS_THERE, MAYBE_THERE, folder_of
 
-    tables = {table.name: folder_of(chosen["out"], table) for table in ALWAYS_THERE}
+    tables = {t.name: folder_of(chosen["out"], t) for t in (*ALWAYS_THERE, *MAYBE_THERE)}
     return output.versions(session, tables)
 
 

@@ -9,7 +9,12 @@ from math import inf, isnan
 
 import trio
 
-from smartpubsub.node.errors import EventRefusedError, NodeError, NotInTimeError
+from smartpubsub.node.errors import (
+    EventRefusedError,
+    NodeClosedError,
+    NodeError,
+    NotInTimeError,
+)
 from smartpubsub.node.transport.processor_clock import starved_s
 
 STARVED_S_MAX = 600.0
@@ -137,6 +142,11 @@ class Calls:
         """End all calls of some kinds with an error: the core that would answer is gone."""
         for what, about in [key for key in self._waiting if key[0] in whats]:
             self.refuse(what, about, "the node had to restart its protocols; try again", NodeError)
+
+    def close(self) -> None:
+        """End all calls with an error: the node has stopped, and nothing else would end them."""
+        for what, about in [*self._waiting]:
+            self.refuse(what, about, "the node has stopped", NodeClosedError)
 
     def forget(self, what: str, about: Hashable, call: Call | None = None) -> None:
         """Forget a call that has stopped waiting; without a call, all that wait for this."""

@@ -249,8 +249,9 @@ class Circle:
             return
         seen = (status.st_mtime_ns, status.st_ino)
         if seen != self._seen:
-            self._seen, self._until_letter = seen, 0
+            # A file that cannot be read stays unseen: the next call must not replace it.
             self._state = _read(self._path)
+            self._seen, self._until_letter = seen, 0
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -282,12 +283,14 @@ def _read(path: Path) -> _State:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         keys = [bytes.fromhex(key) for key in document["keys"]]
+        if any(len(key) != SecretBox.KEY_SIZE for key in keys):
+            raise ValueError("a key of another length")
         return _State(
             int(document["number"]),
             {_id_of(key): key for key in keys},
             tuple(map(peer_of, _texts(document["members"]))),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise PayloadError(
             f"{path}: the keys of a circle cannot be read ({error}); put a backup in its place"
         ) from None

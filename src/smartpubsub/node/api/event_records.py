@@ -43,7 +43,8 @@ class Destination(NamedTuple):
 
     kind: str = ""
     name: str = ""
-    """The topic's content id, or the group's predicate. Each name has keys of its own."""
+    """The topic's content id, or the group's predicate. Each name has keys of its own, and the
+    versions of a topic share theirs."""
     parents: tuple[str, ...] | None = None
     """The events to link to, in a topic."""
     everywhere: bool = False
@@ -188,10 +189,15 @@ class EventRecords:
             if len(self._stored) <= self._stored_count_max and not is_old:
                 break
             del self._stored[id]
-            if record.key is not None:
-                del self._by_key[*record.destination[:2], record.key]
+            place = (*record.destination[:2], record.key or "")
+            if self._by_key.get(place) is record:  # A later event may have the same key.
+                del self._by_key[place]
             changes.append((_stored_at(record.id), None))
         return changes
+
+    def has_key(self, key: str, destination: Destination) -> bool:
+        """Whether an event was published by a key at a destination."""
+        return (*destination[:2], key) in self._by_key
 
     def with_key(self, key: str, content: Content, now: int) -> EventRecord | None:
         """Find the event that was published by a key; its content has to be the same."""

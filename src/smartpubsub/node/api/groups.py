@@ -116,12 +116,15 @@ class Membership(Subscription):
         """The queue on disk of the subscription that the events go to."""
         return super().queue if self.beside is None else self.beside.queue
 
-    def put(self, event: Event) -> None:
-        """Queue an event, in the other subscription if there is one."""
+    def put(self, event: Event) -> Event | None:
+        """Queue an event, in the other subscription if there is one; return a dropped one."""
+        return super().put(event) if self.beside is None else self.beside.put(event)
+
+    def fail(self, problem: NodeError) -> None:
+        """End the membership; the reader gets an error after the events that wait."""
+        super().fail(problem)
         if self.beside is not None:
-            self.beside.put(event)
-        else:
-            super().put(event)
+            self.beside.fail(problem)
 
     def on_stored(self, id: str) -> None:
         """Wake the reader of the subscription that the event went to."""
@@ -149,6 +152,7 @@ class Groups:
         self._serializer = serializer
         self._memberships: dict[int, Membership] = {}
         self._found: dict[int, tuple[Notice, ...]] = {}
+        """What the searches under way have found, by number."""
         self._last_search = 0
         self._contracts: dict[Predicate, Contract] = {}
         """The functions that decide about requests to join this node's groups."""
@@ -177,6 +181,8 @@ class Groups:
         call = Call()
 
         def create(now: int) -> tuple[None, list[Effect]]:
+            if call.is_over:
+                return None, []
             self._engine.calls.expect("group", predicate, call)
             self._contracts[predicate] = contract
             effects = self._engine.fast.create_group(
@@ -188,9 +194,12 @@ class Groups:
             )
             return None, effects
 
-        with call.limited(f"the group {predicate}", ACKNOWLEDGE_S_MAX):
-            await self._engine.host.call(create)
-            await call.done.wait()
+        try:
+            with call.limited(f"the group {predicate}", ACKNOWLEDGE_S_MAX):
+                await self._engine.host.call(create)
+                await call.done.wait()
+        finally:
+            self._engine.calls.forget("group", predicate, call)
 
     async def advertise(self, predicate: Predicate) -> None:
         """Advertise a group of this node."""
@@ -287,6 +296,9 @@ class Groups:
         number = self._last_search
 
         def search(now: int) -> tuple[None, list[Effect]]:
+            if call.is_over:
+                return None, []
+            self._found[number] = ()
             self._engine.calls.expect("search", number, call)
             return None, self._engine.fast.search(predicate, number, now)
 
@@ -422,7 +434,8 @@ class Groups:
                 fields = {"group": group.predicate, "reason": reason}
                 _log.warning("group not advertised", extra={"fields": fields})
             case SearchResult(number, notices, problem):
-                self._found[number] = notices
+                if number in self._found:  # The caller may have stopped waiting.
+                    self._found[number] = notices
                 if problem:
                     calls.refuse("search", number, problem)
                 calls.acknowledge("search", number)

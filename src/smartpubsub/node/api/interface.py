@@ -190,12 +190,12 @@ class NodeInterface(ABC):
         *,
         subscription: int | None = None,
         filter: Predicate | str | None = None,
-        told: EventFacts | None = None,
+        publisher_facts: EventFacts | None = None,
     ) -> Why:
         """Explain why an event has arrived at a subscription of the node, or has not.
 
-        The subscription is named by its number or by its filter. `told` is what the publisher's
-        node remembers of the event (`event_facts`), if that is another node.
+        The subscription is named by its number or by its filter. `publisher_facts` is what the
+        publisher's node remembers of the event (`event_facts`), if that is another node.
         """
 
     @abstractmethod

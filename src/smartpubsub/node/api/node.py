@@ -133,7 +133,7 @@ class Node(NodeInterface):
             await self._subscribing.start()
             nursery.start_soon(self._publishing.retry)
             if self.config.metrics is not None:
-                server = MetricsServer(self._metrics.text)
+                server = MetricsServer(self._metrics.text, self.config.http_hosts)
                 self.metrics_at = await nursery.start(server.serve, self.config.metrics)
             for handling in self._handlers.all:
                 nursery.start_soon(self._handlers.run, handling)
@@ -249,7 +249,7 @@ class Node(NodeInterface):
     async def take(self, number: int, event_id: str) -> None:
         """Acknowledge an event of a kept subscription, and all before it."""
         if self._topics.subscribing.is_kept(number):
-            await self._topics.subscribing.take_told(number, cid_from_text(event_id))
+            await self._topics.subscribing.acknowledge(number, cid_from_text(event_id))
         else:
             await self._subscribing.take_from(number, event_id)
 
@@ -292,7 +292,7 @@ class Node(NodeInterface):
         *,
         subscription: int | None = None,
         filter: Predicate | str | None = None,
-        told: EventFacts | None = None,
+        publisher_facts: EventFacts | None = None,
     ) -> Why:
         """Explain why an event has arrived at a subscription of this node, or has not."""
         must_be_open(self._engine.is_running)
@@ -300,7 +300,7 @@ class Node(NodeInterface):
         facts = self._engine.tracking.facts(event)
         history_us = self.config.history_s_max * SECOND or None
         return tracking.why(
-            facts if told is None else facts.merged(told),
+            facts if publisher_facts is None else facts.merged(publisher_facts),
             await self._asked(event, subscription, filter),
             self._engine.host.clock.now(),
             None if self._engine.spec.replay is None else history_us,

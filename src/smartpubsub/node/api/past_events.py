@@ -1,7 +1,8 @@
 """Past events that match a predicate, for programs that read them in parts.
 
 A part has the events whose ids have a certain checksum, so parts are the same whenever they are
-read. The node remembers the history that it has read last, for the other parts and pages of it.
+read. The node remembers the history that it has read last, for the other parts and pages of it. A
+program that wants the history of now names another end (`until_us`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class PastEvents:
 
     def __init__(self, subscribe: Subscribe) -> None:
         self._subscribe = subscribe
-        self._reads: BoundedDict[tuple[str, str], _Read] = BoundedDict(READ_COUNT_MAX)
+        self._reads: BoundedDict[tuple[str, str, int], _Read] = BoundedDict(READ_COUNT_MAX)
         self._one_at_a_time = trio.Lock()
 
     async def page(
@@ -74,7 +75,7 @@ class PastEvents:
     ) -> PastPage:
         """Read a part from a number on, up to a page."""
         async with self._one_at_a_time:
-            read = await self._read(predicate, since)
+            read = await self._read(predicate, since, part.until_us)
         events = read.parts.get(part)
         if events is None:
             events = read.parts[part] = [event for event in read.events if _is_in(event, part)]
@@ -88,8 +89,8 @@ class PastEvents:
                 break
         return PastPage(found, len(events), read.is_whole)
 
-    async def _read(self, predicate: Predicate, since: str | datetime) -> _Read:
-        key = str(predicate), str(since)
+    async def _read(self, predicate: Predicate, since: str | datetime, until_us: int) -> _Read:
+        key = str(predicate), str(since), until_us
         read = self._reads.get(key)
         if read is None or trio.current_time() > read.until:
             async with self._subscribe(predicate, since) as stream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -22,7 +22,7 @@ from smartpubsub.node.api.event_records import (
     checked_key,
 )
 from smartpubsub.node.api.listing import EventInfo, EventState
-from smartpubsub.node.api.receipts import Receipt
+from smartpubsub.node.api.receipts import Receipt, replicas_of
 from smartpubsub.node.api.signed_together import SignedTogether, WaitingContent
 from smartpubsub.node.api.subscribing import stores
 from smartpubsub.node.engine import Engine
@@ -53,6 +53,8 @@ from smartpubsub.seam import Effect
 
 SendEvent: TypeAlias = Callable[[Publication, Destination, int, bool], list[Effect]]
 """Hands an event to a protocol at a time; the flag requests a `Confirmed`."""
+OtherNames: TypeAlias = Callable[[Content], Iterable[Content]]
+"""The same event at the other names of its destination."""
 
 RETRY_US_MAX = 30 * MINUTE
 """A node resends younger events of an earlier run: other nodes still recognise copies of them."""
@@ -80,6 +82,8 @@ class Publishing:
         self._records = EventRecords(config.key_count_max, config.key_age_s_max * SECOND)
         self.senders: dict[str, SendEvent] = {"": self._send_to_all}
         """The function that sends an event, by the kind of its destination."""
+        self.other_names: dict[str, OtherNames] = {}
+        """The names that share the keys of a destination, by its kind."""
         self.self_signing: dict[str, None] = {}
         """The kinds of destinations whose protocol signs events itself."""
         self.sharing: dict[str, None] = {"": None} if engine.spec.shares_signatures else {}
@@ -142,7 +146,9 @@ class Publishing:
                 "this protocol does not report when all subscribers have an event; use"
                 " wait='rendezvous' or 'nothing'"
             )
-        receipt = await self.send(Content(event, payload), wait, deadline_s, key, id=id)
+        receipt = await self.send(
+            Content(event, payload), wait, deadline_s, key, id=id, replicas_min=replicas_min
+        )
         if replicas_min and replicas_min > (receipt.replicas or 0):
             state = self.about(receipt.id).state.value
             raise TooFewReplicasError(receipt.id, receipt.replicas or 0, replicas_min, state)
@@ -171,11 +177,13 @@ class Publishing:
         key: str | None = None,
         what: str = "",
         id: str | None = None,
+        replicas_min: int = 0,
     ) -> Receipt:
         """Send an event, and wait for what `wait` says.
 
-        An event with a key is sent once. `id` is that of an event which is published already.
-        `what` describes the event in errors.
+        An event with a key is sent once. `id` is that of an event which is published already; if
+        fewer than `replicas_min` nodes hold it, it is sent again. `what` describes the event in
+        errors.
         """
         engine, host = self._engine, self._engine.host
         must_fit(content.payload, engine.config.message_bytes_max)
@@ -192,12 +200,20 @@ class Publishing:
         def publish(now: int) -> tuple[None, list[Effect]]:
             if call.is_over:
                 return None, []
-            sent, effects = self._sent(content, now, key, id, wants_all=wants_all, waiting=waiting)
+            sent, effects = self._sent(
+                content,
+                now,
+                key,
+                id,
+                wants_all=wants_all,
+                waiting=waiting,
+                replicas_min=replicas_min,
+            )
             ids.append(sent)
             record = self._records.get(str(sent))
             assert record is not None
             records.append(record)
-            if record.is_known_as_wanted(wants_all=wants_all):
+            if record.is_known_as_wanted(wants_all=wants_all) and not effects:
                 call.done.set()
             elif wait is not Wait.NOTHING:
                 engine.calls.expect(wait.value, sent, call)
@@ -230,17 +246,20 @@ class Publishing:
     ) -> list[EventId]:
         """Send events with keys in this order, and wait until all are acknowledged."""
         call = Call()
+        ids: list[EventId] = []
         calls: dict[EventId, Call] = {}
+        by_key: dict[str, Content] = {}
         for content, key in events:
             must_fit(content.payload, self._engine.config.message_bytes_max)
-            checked_key(key)
+            if by_key.setdefault(checked_key(key), content) != content:
+                raise ChoiceError(f"two different events of the batch have the key {key!r}")
 
-        def publish(now: int) -> tuple[None, list[Effect]]:
-            return None, [] if call.is_over else self._all_sent(events, calls, now)
+        def publish(now: int) -> tuple[list[EventId], list[Effect]]:
+            return ([], []) if call.is_over else self._all_sent(events, calls, now)
 
         try:
             with call.limited(f"a batch of {len(events)} events", deadline_s):
-                await self._engine.host.call(publish, commits_first=True)
+                ids = await self._engine.host.call(publish, commits_first=True)
                 for each in calls.values():
                     await each.done.wait()
         except NotInTimeError as error:
@@ -253,24 +272,28 @@ class Publishing:
         for id, each in calls.items():
             if each.refusal is not None:
                 raise PublishRefusedError(each.refusal, str(id), EventState.REFUSED.value)
-        return [*calls]
+        return ids
 
     def _all_sent(
         self, events: Sequence[tuple[Content, str]], calls: dict[EventId, Call], now: int
-    ) -> list[Effect]:
+    ) -> tuple[list[EventId], list[Effect]]:
         for content, key in events:  # Checks all keys before it sends any event.
-            self._records.with_key(key, content, now)
+            self._records.with_key(key, self._as_known(content, key), now)
+        ids: list[EventId] = []
         effects: list[Effect] = []
         for content, key in events:
             id, more = self._sent(content, now, key, wants_all=False)
+            ids.append(id)
             effects += more
+            if id in calls:
+                continue
             call = calls[id] = Call()
             record = self._records.get(str(id))
             if record is not None and record.is_acknowledged:
                 call.done.set()
             else:
                 self._engine.calls.expect(Wait.RENDEZVOUS.value, id, call)
-        return effects
+        return ids, effects
 
     def _sent(
         self,
@@ -281,9 +304,12 @@ class Publishing:
         *,
         wants_all: bool,
         waiting: WaitingContent | None = None,
+        replicas_min: int = 0,
     ) -> tuple[EventId, list[Effect]]:
         """Send an event, or the one that was published by the same key or has a known id."""
         records, core = self._records, self._engine.core
+        if key is not None:
+            content = self._as_known(content, key)
         found = None if key is None else records.with_key(key, content, now)
         if known is not None:
             found = records.with_id(known, content)
@@ -305,11 +331,23 @@ class Publishing:
             return id, [*stores(changes), *effects]
         has_ended = found.state is EventState.REFUSED or not found.is_sent
         is_under_way = not has_ended and (found.wants_all or not wants_all)
-        if is_under_way or found.is_known_as_wanted(wants_all=wants_all):
+        is_known = found.is_known_as_wanted(wants_all=wants_all)
+        # Nodes that have come since can hold it too.
+        is_short = found.is_acknowledged and replicas_of(found.held) < replicas_min
+        is_young = found.created_us > now - RETRY_US_MAX
+        if (is_under_way or is_known) and not (is_short and is_young):
             return found.id, []
-        # A restart or a refusal has ended the attempt, or the caller waits for more.
+        # A restart or a refusal has ended the attempt, or the caller wants more.
         found.wants_all = wants_all
         return found.id, self._sent_again(found, content, now)
+
+    def _as_known(self, content: Content, key: str) -> Content:
+        """The event at the name of its destination that was used with a key before, if any."""
+        others = self.other_names.get(content.destination.kind)
+        if others is None or self._records.has_key(key, content.destination):
+            return content
+        known = (each for each in others(content) if self._records.has_key(key, each.destination))
+        return next(known, content)
 
     def _sent_again(self, record: EventRecord, content: Content, now: int) -> list[Effect]:
         """Send the same event again."""

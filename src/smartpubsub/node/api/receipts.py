@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from binascii import Error as Base64Error
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,14 @@ class ReceiptError(NodeError):
     """A document that is not a receipt."""
 
 
+def replicas_of(held: Iterable[Held]) -> int:
+    """How many nodes hold an event, by its least replicated attribute; 0 if none has signed."""
+    holders: dict[str, dict[bytes, None]] = {}
+    for each in held:
+        holders.setdefault(each.attribute, {})[each.peer] = None
+    return min(map(len, holders.values()), default=0)
+
+
 @dataclass(frozen=True)
 class Receipt:
     """A published event, with the signatures of its replicas."""
@@ -37,10 +45,7 @@ class Receipt:
     @property
     def replicas(self) -> int | None:
         """How many nodes hold the event, by its least replicated attribute; None if not known."""
-        holders: dict[str, dict[bytes, None]] = {}
-        for held in self.held:
-            holders.setdefault(held.attribute, {})[held.peer] = None
-        return min(map(len, holders.values()), default=None)
+        return replicas_of(self.held) or None
 
     @property
     def id(self) -> str:

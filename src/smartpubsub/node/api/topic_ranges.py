@@ -97,7 +97,8 @@ class TopicRanges:
         if not after and until is None and count_max is None and before_us is None:
             return RangeEnd(known.topic_id, known.heads, len(known.events))
         taken, count, later = list[TopicEvent](), 0, set[Cid]()
-        for event in events_beyond(known.events, until or known.heads, after):
+        wanted = known.heads if until is None else until
+        for event in events_beyond(known.events, wanted, after):
             if count == count_max:
                 break
             if before_us is not None and (

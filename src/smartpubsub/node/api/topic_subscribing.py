@@ -115,7 +115,7 @@ class TopicSubscribing:
 
     async def take(self, subscription: Subscription, id: str) -> None:
         """Acknowledge an event, and all before it."""
-        await self.take_told(subscription.number, cid_from_text(id))
+        await self.acknowledge(subscription.number, cid_from_text(id))
 
     def is_kept(self, number: int) -> bool:
         """Whether a number is that of a kept subscription to a topic."""
@@ -218,12 +218,12 @@ class TopicSubscribing:
         )
         return replica is not None and event in replica.log.events
 
-    async def take_told(self, number: int | None, event: Cid) -> None:
+    async def acknowledge(self, number: int | None, event: Cid) -> None:
         """Acknowledge an event, and all before it."""
         engine = self._engine
         if number is not None and engine.is_running:
             with suppress(HostStoppedError):
-                await engine.host.do(lambda now: engine.pulsar.take_told(number, event, now))
+                await engine.host.do(lambda now: engine.pulsar.acknowledge(number, event, now))
 
     def state_of(self, subscription: Subscription) -> SubscriptionState:
         """Report how far a subscription has come."""
@@ -238,4 +238,5 @@ class TopicSubscribing:
             event = None if replica is None else replica.log.with_id(item.event.id)
             if event is not None:
                 for subscription in wanting:
-                    subscription.take(entry_of(event, item.hops))
+                    if subscription.take(entry_of(event, item.hops)) is not None:
+                        self._engine.dropped_in_memory += 1

@@ -61,12 +61,12 @@ class TopicSubscription(Subscription, TopicStream):
     def put(self, event: Event) -> Event | None:
         """Ignore the event: it also comes as an `Entry`."""
 
-    def take(self, entry: Entry, /) -> None:
-        """Queue an event that has come."""
+    def take(self, entry: Entry, /) -> Event | None:
+        """Queue an event that has come; if the queue is full, return the one that it drops."""
         if self._held is None:
-            super().put(entry)
-        else:
-            self._held.append(entry)
+            return super().put(entry)
+        self._held.append(entry)
+        return None
 
     def begin_with(self, history: Sequence[Entry]) -> None:
         """Begin with history, then the events that came meanwhile, each once."""
@@ -130,7 +130,7 @@ class KeptSubscription(TopicSubscription):
     async def taken(self, id: str) -> None:
         """Acknowledge an event, and all before it."""
         event = cid_from_text(id)
-        await self._topics.take_told(self.number, event)
+        await self._topics.acknowledge(self.number, event)
         while (
             event in self._given
         ):  # Not earlier: an event that still waits would be delivered again.

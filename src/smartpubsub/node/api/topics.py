@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -62,6 +62,7 @@ class Topics:
         self._engine = engine
         self._publishing = publishing
         publishing.senders[TOPIC] = self._send
+        publishing.other_names[TOPIC] = self._in_other_versions
         publishing.self_signing[TOPIC] = None  # An event's block has the signature.
         self._serializer = serializer
         self.subscribing = TopicSubscribing(
@@ -127,14 +128,20 @@ class Topics:
         call = Call()
 
         def begin(now: int) -> tuple[None, list[Effect]]:
+            if call.is_over:
+                return None, []
             topic, effects = make(now)
             made.append(topic)
             self._engine.calls.expect("topic", topic.cid, call)
             return None, effects
 
-        with call.limited(what, ACKNOWLEDGE_S_MAX):
-            await self._engine.host.call(begin)
-            await call.done.wait()
+        try:
+            with call.limited(what, ACKNOWLEDGE_S_MAX):
+                await self._engine.host.call(begin)
+                await call.done.wait()
+        finally:
+            for topic in made:
+                self._engine.calls.forget("topic", topic.cid, call)
         return made[0]
 
     async def publish(
@@ -176,6 +183,18 @@ class Topics:
         linked = None if parents is None else tuple(map(cid_from_text, parents))
         topic = cid_from_text(destination.name)
         return self._engine.pulsar.publish_in(topic, publication, now, linked)
+
+    def _in_other_versions(self, content: Content) -> Iterator[Content]:
+        """The same event in the other versions of its topic that the node knows of."""
+        topic = cid_from_text(content.destination.name)
+        replica = self._engine.pulsar.replicas.of_version(topic)
+        if replica is None or topic == replica.id:  # The meta topic is another one.
+            return
+        versions = [each for each in replica.versions.values() if each is not replica.meta]
+        cids = [cid for version in versions for cid in (version.parent, version.cid)]
+        for cid in dict.fromkeys(cids):
+            if cid is not None:
+                yield content_in(cid, content.payload, content.destination.parents)
 
     def _known(self, topic: Cid, id: EventId) -> Cid | None:
         replica = self._engine.pulsar.replicas.of_version(topic)
@@ -313,6 +332,8 @@ class Topics:
         answer: HistoryRead | TopicDescribed | None = None
 
         def begin(now: int) -> tuple[None, list[Effect]]:
+            if call.is_over:
+                return None, []
             number, effects = ask(now)
             numbers.append(number)
             self._answers[number] = None

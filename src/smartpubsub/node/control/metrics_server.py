@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import h11
 import trio
@@ -10,6 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from trio_typing import TaskStatus
 
 from smartpubsub.node.config_values import Endpoint
+from smartpubsub.node.control.host_names import HostNames
 from smartpubsub.node.errors import NodeError
 
 PATH = "/metrics"
@@ -19,10 +20,11 @@ CLIENT_S_MAX = 10.0
 """How long one request may take."""
 
 _RECEIVE_BYTES = 4096
-_OK, _NOT_FOUND, _NOT_ALLOWED, _BUSY = 200, 404, 405, 503
+_OK, _NOT_FOUND, _NOT_ALLOWED, _MISDIRECTED, _BUSY = 200, 404, 405, 421, 503
 _REASONS = {
     _NOT_FOUND: f"metrics are at {PATH}\n",
     _NOT_ALLOWED: "only GET is served\n",
+    _MISDIRECTED: "call this server by its address, or list the name in the setting http_hosts\n",
     _BUSY: "too many clients; try later\n",
 }
 
@@ -34,8 +36,9 @@ class MetricsError(NodeError):
 class MetricsServer:
     """Answers one request on each connection, and closes it."""
 
-    def __init__(self, text: Callable[[], bytes]) -> None:
+    def __init__(self, text: Callable[[], bytes], hosts: Sequence[str] = ()) -> None:
         self._text = text
+        self._hosts = HostNames(hosts)
         self._client_count = 0
 
     async def serve(
@@ -89,6 +92,8 @@ class MetricsServer:
     def _status_for(self, request: h11.Request) -> int:
         if self._client_count > CLIENT_COUNT_MAX:
             return _BUSY
+        if not self._hosts.has(dict(request.headers).get(b"host", b"").decode("latin-1")):
+            return _MISDIRECTED
         if request.target.partition(b"?")[0] != PATH.encode():
             return _NOT_FOUND
         return _OK if request.method == b"GET" else _NOT_ALLOWED

@@ -32,13 +32,16 @@ _TEXT_CHARACTERS_MAX = 1_000
 _LIMIT_MAX = 1 << 53
 _S_MAX = 600.0
 EVENTS_AT_ONCE_MAX = 1_000
+PROBLEM_CHARACTERS_MAX = 2_000
+"""A problem repeats what the client has sent, which may be a line of megabytes, and goes to the
+log."""
 
 
 class RequestError(Exception):
     """A malformed request."""
 
     def __init__(self, problem: str, id: RequestId = None, kind: str = "ControlError") -> None:
-        super().__init__(problem)
+        super().__init__(_shortened(problem))
         self.id = id
         self.kind = kind
         """The class of the error that a client raises."""
@@ -51,6 +54,23 @@ class Request:
     id: RequestId
     do: str
     fields: dict[str, Any]
+
+    @property
+    def has_page(self) -> bool:
+        """Whether the answer has a page of blocks."""
+        return _PAGE.keys() <= self.fields.keys()
+
+
+def _shortened(problem: str) -> str:
+    """Leave out the middle of a long problem, which ends with what to do.
+
+    >>> _shortened("a" * 3_000 + "; send less")[-20:]
+    'aaaaaaaaa; send less'
+    """
+    half = PROBLEM_CHARACTERS_MAX // 2
+    if len(problem) <= 2 * half:
+        return problem
+    return f"{problem[: half - 5]} ... {problem[-half:]}"
 
 
 def request_of(line: bytes) -> Request:
@@ -140,11 +160,11 @@ def _new_event(value: object) -> tuple[Predicate | None, bytes, str]:
 
 
 def _wait(value: object) -> Wait:
-    return choice(Wait, str(value), "wait")
+    return choice(Wait, _text(value), "wait")
 
 
 def _overflow(value: object) -> Overflow:
-    return choice(Overflow, str(value), "overflow")
+    return choice(Overflow, _text(value), "overflow")
 
 
 def _key(value: object) -> str:
@@ -291,7 +311,7 @@ _FIELDS: dict[str, dict[str, _Field]] = {
         "event": _Field(_event_id),
         "subscription": _Field(_count, None),
         "filter": _Field(_predicate, None),
-        "told": _Field(_facts, None),
+        "publisher_facts": _Field(_facts, None),
     },
     "subscribe": {
         "predicate": _Field(_predicate),

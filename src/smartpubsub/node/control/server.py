@@ -50,7 +50,8 @@ line counts all, and "dropped_before" in the event those immediately before it.
 
 Limits: a line has at most `LINE_BYTES_MAX` bytes, and a longer one ends the connection; a payload
 has at most `PAYLOAD_BYTES_MAX`; there are at most `CLIENT_COUNT_MAX` connections, and on each at
-most `REQUEST_COUNT_MAX` open requests, subscriptions included.
+most `REQUEST_COUNT_MAX` open requests, subscriptions included, of `REQUEST_BYTES_MAX` bytes; the
+node makes `PAGES_AT_ONCE_MAX` pages at once for each.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib import metadata
 from math import inf
@@ -85,8 +87,17 @@ from smartpubsub.protocols.registry import spec_of
 
 CLIENT_COUNT_MAX = 64
 REQUEST_COUNT_MAX = 64
+REQUEST_BYTES_MAX = 4 * LINE_BYTES_MAX
+"""The bytes of a client's open requests."""
+FREEING = frozenset({"more", "take", "unsubscribe", "journal-take"})
+"""Requests that let others end or go on: refused with them, these would wait for ever."""
+FREEING_BYTES_MAX = 4 << 10
+"""The length of such a request; longer ones are counted as others."""
+PAGES_AT_ONCE_MAX = 2
+"""Pages that a client gets at once: each takes some megabytes until the client has read it."""
 
-_RECEIVE_BYTES = 64 << 10
+_RECEIVE_BYTES = 8 << 10
+"""Few, because each read takes a block of this size from the heap and shrinks it."""
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 _log = logging.getLogger(__name__)
 
@@ -135,7 +146,12 @@ class _Client:
     has_lines_only: bool = False
     """Whether the stream cannot carry other bytes between lines."""
     _one_at_a_time: trio.Lock = field(default_factory=trio.Lock)
+    _pages: trio.CapacityLimiter = field(
+        default_factory=lambda: trio.CapacityLimiter(PAGES_AT_ONCE_MAX)
+    )
     _request_count: int = 0
+    _request_bytes: int = 0
+    _freeing_count: int = 0
     _windows: dict[RequestId, _Window] = field(default_factory=dict)
     """How many events the client is ready to receive, by request."""
     _scope: trio.CancelScope = field(default_factory=trio.CancelScope)
@@ -166,13 +182,13 @@ class _Client:
             async for line in self._lines():
                 try:
                     request = request_of(line)
-                    self._limit_requests(request.id)
+                    self._limit_requests(request, len(line))
                 except RequestError as error:
                     _log.warning("bad request", extra={"fields": {"problem": error}})
                     await self._say(error.id, error=str(error), kind=error.kind)
                 else:
-                    self._request_count += 1
-                    nursery.start_soon(self._do, request)
+                    self._count(request, len(line), 1)
+                    nursery.start_soon(self._do, request, len(line))
             self._scope.cancel()
 
     async def refuse(self, problem: str) -> None:
@@ -221,15 +237,28 @@ class _Client:
         except _GONE:
             self._scope.cancel()
 
-    def _limit_requests(self, id: RequestId) -> None:
-        if self._request_count >= REQUEST_COUNT_MAX:
+    def _limit_requests(self, request: Request, size: int) -> None:
+        is_freeing, id = _is_freeing(request, size), request.id
+        if (self._freeing_count if is_freeing else self._request_count) >= REQUEST_COUNT_MAX:
             raise RequestError(f"at most {REQUEST_COUNT_MAX} requests are served at once", id)
+        if not is_freeing and self._request_bytes + size > REQUEST_BYTES_MAX:
+            raise RequestError(
+                f"requests of at most {REQUEST_BYTES_MAX} bytes are served at once", id
+            )
+
+    def _count(self, request: Request, size: int, change: int) -> None:
+        if _is_freeing(request, size):
+            self._freeing_count += change
+        else:
+            self._request_count += change
+            self._request_bytes += change * size
 
     # --- requests ---
 
-    async def _do(self, request: Request) -> None:
+    async def _do(self, request: Request, size: int) -> None:
         try:
-            await self._actions[request.do](request)
+            async with self._pages if request.has_page else nullcontext():
+                await self._actions[request.do](request)
         except PublishError as error:
             about = {"id": error.id, "state": error.state}
             await self._say(request.id, event=about, **error_document(error))
@@ -240,7 +269,7 @@ class _Client:
             problem = f"the node failed to do this: {type(error).__name__}; its log says where"
             await self._say(request.id, error=problem)
         finally:
-            self._request_count -= 1
+            self._count(request, size, -1)
 
     async def _info(self, request: Request) -> None:
         node, config = self.node, self.node.config
@@ -303,7 +332,7 @@ class _Client:
             wanted["event"],
             subscription=wanted["subscription"],
             filter=wanted["filter"],
-            told=wanted["told"],
+            publisher_facts=wanted["publisher_facts"],
         )
         await self._say(request.id, ok=found.document())
 
@@ -356,6 +385,10 @@ class _Client:
                 sent += 1
         finally:
             self._windows.pop(request.id, None)
+
+
+def _is_freeing(request: Request, size: int) -> bool:
+    return request.do in FREEING and size <= FREEING_BYTES_MAX
 
 
 def _line(content: dict[str, Any]) -> bytes:

@@ -63,9 +63,8 @@ class FolderLock:
             if isinstance(error, BlockingIOError):
                 raise FolderInUseError(folder, process) from None
             raise _unusable(folder, error) from None
-        with suppress(
-            OSError
-        ):  # The process id only helps readers of the file; a full disk has no room for it.
+        # The process id only helps readers of the file, and a full disk has no room for it.
+        with suppress(OSError):
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
 

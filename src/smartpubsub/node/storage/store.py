@@ -13,7 +13,6 @@ from zlib import crc32
 from smartpubsub.node.storage.folder import FolderLock, made_folder
 from smartpubsub.node.storage.store_file import FILE, StorageError, damaged, explained, opened
 
-_SIZES = "SELECT length(key) + length(value) FROM entries"
 _KEYS_AT_ONCE = 512
 _KEYS_STEP = 16
 _ROWS_AT_ONCE = 64
@@ -47,7 +46,7 @@ class SqliteStorage:
         self._folder_lock = FolderLock(made_folder(folder))
         try:
             self._database = opened(self.path)
-            self._stored_bytes = self._measured()
+            self._stored_bytes = self._verified()
         except BaseException:
             self._folder_lock.release()
             raise
@@ -79,8 +78,7 @@ class SqliteStorage:
             except sqlite3.Error as error:
                 raise explained(self.path, error) from error
         for key, value, checksum in rows:
-            if not _is_as_stored(key, value, checksum):
-                raise damaged(self.path, f"what is stored under {key!r} has changed")
+            self._must_be_as_stored(key, value, checksum)
         return [(key, value) for key, value, _ in rows]
 
     def close(self) -> None:
@@ -153,12 +151,28 @@ class SqliteStorage:
                 f"{self.path}: {what} of {size} bytes; at most {size_max} are kept"
             )
 
-    def _measured(self) -> int:
+    def _verified(self) -> int:
+        """Verify all entries before any is used or changed; return their bytes.
+
+        An entry whose key has changed would otherwise be missing, because no prefix finds it.
+        """
+        query, bounds = _query_for(b"")
+        stored = 0
         try:
-            return sum(size for [size] in self._database.execute(_SIZES))
+            for key, value, checksum in self._database.execute(query, bounds):
+                self._must_be_as_stored(key, value, checksum)
+                stored += len(key) + len(value)
         except sqlite3.Error as error:
             self._database.close()
             raise explained(self.path, error) from error
+        except StorageError:
+            self._database.close()
+            raise
+        return stored
+
+    def _must_be_as_stored(self, key: object, value: object, checksum: object) -> None:
+        if not _is_as_stored(key, value, checksum):
+            raise damaged(self.path, f"what is stored under {key!r} has changed")
 
 
 def _few(items: list[T]) -> Iterator[list[T]]:

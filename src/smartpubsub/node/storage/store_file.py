@@ -158,9 +158,10 @@ def explained(path: Path, error: sqlite3.Error) -> StorageError:
 
 
 def damaged(path: Path, what: str) -> DamagedStorageError:
-    """Make the error that says how a file is damaged."""
+    """Make the error that says how a file is damaged; what SQLite finds has several lines."""
     return DamagedStorageError(
-        f"{path} is damaged ({what}); put a backup in its place, or move it away to start empty"
+        f"{path} is damaged ({' '.join(what.split())});"
+        " put a backup in its place, or move it away to start empty"
     )
 
 

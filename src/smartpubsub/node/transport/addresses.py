@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import zip_longest
+from typing import TypeVar
 
 import trio
 from multiaddr import Multiaddr
 from multiaddr.protocols import P_P2P
 
 from smartpubsub.seam import Peer
+
+T = TypeVar("T")
 
 _UNSPECIFIED = frozenset({"0.0.0.0", "::"})
 _HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")
@@ -20,7 +24,8 @@ class AddressBook:
     """The addresses of the latest peers.
 
     Addresses that a peer states itself come before those that other peers state, and are not
-    replaced by them.
+    replaced by them. Other peers may lie, so each of them has a share: what one peer states neither
+    replaces what another has stated, nor comes before all of it.
     """
 
     def __init__(self, peer_count_max: int, address_count_max: int, address_bytes_max: int) -> None:
@@ -29,20 +34,33 @@ class AddressBook:
         self._address_bytes_max = address_bytes_max
         self._awaited: dict[Peer, trio.Event] = {}
         self._own: OrderedDict[Peer, tuple[bytes, ...]] = OrderedDict()
-        self._hearsay: OrderedDict[Peer, tuple[bytes, ...]] = OrderedDict()
+        self._hearsay: OrderedDict[Peer, dict[Peer, tuple[bytes, ...]]] = OrderedDict()
+        """The addresses of each peer by the peer that has stated them, the latest one last."""
 
     def __len__(self) -> int:
         return len(self._own) + len(self._hearsay) + len(self._awaited)
 
-    def hear(self, peer: Peer, addresses: Sequence[bytes]) -> None:
-        """Record addresses that another peer states; the latest come first."""
+    def hear(self, peer: Peer, addresses: Sequence[bytes], source: Peer = b"") -> None:
+        """Record addresses that another peer, or the core, states; the latest come first."""
         if not addresses:
             return
         usable = self._usable(addresses)
-        known = self._hearsay.get(peer, ())
+        stated = self._hearsay.get(peer, {})
+        known = stated.get(source, ())
         if usable and usable != known[: len(usable)]:
             usable += tuple(address for address in known if address not in usable)
-            self._keep(self._hearsay, peer, usable)
+            others = {each: kept for each, kept in stated.items() if each != source}
+            self._keep(self._hearsay, peer, self._trimmed(others | {source: usable}))
+
+    def _trimmed(self, stated: dict[Peer, tuple[bytes, ...]]) -> dict[Peer, tuple[bytes, ...]]:
+        """As many addresses as a peer may have: the peer that has stated most loses its oldest."""
+        trimmed = {source: kept[: self._address_count_max] for source, kept in stated.items()}
+        while sum(map(len, trimmed.values())) > self._address_count_max:
+            largest = max(trimmed, key=lambda source: len(trimmed[source]))
+            trimmed[largest] = trimmed[largest][:-1]
+            if not trimmed[largest]:
+                del trimmed[largest]
+        return trimmed
 
     def learn(self, peer: Peer, addresses: Sequence[bytes]) -> tuple[bytes, ...]:
         """Record addresses that a peer states itself; return the usable ones."""
@@ -53,8 +71,10 @@ class AddressBook:
 
     def of(self, peer: Peer) -> tuple[bytes, ...]:
         """The addresses of a peer, the best first."""
-        own, hearsay = self._own.get(peer, ()), self._hearsay.get(peer, ())
-        return own + tuple(address for address in hearsay if address not in own)
+        own, stated = self._own.get(peer, ()), self._hearsay.get(peer, {})
+        in_turn = zip_longest(*reversed(stated.values()))
+        hearsay = [address for turn in in_turn for address in turn if address is not None]
+        return tuple(dict.fromkeys((*own, *hearsay)))
 
     async def wait_for(self, peer: Peer) -> None:
         """Wait until an address of a peer is known."""
@@ -73,13 +93,8 @@ class AddressBook:
         plain = [transport_address(address) for address in short[: 2 * self._address_count_max]]
         return tuple(dict.fromkeys(filter(None, plain)))
 
-    def _keep(
-        self,
-        kept: OrderedDict[Peer, tuple[bytes, ...]],
-        peer: Peer,
-        addresses: tuple[bytes, ...],
-    ) -> None:
-        kept[peer] = addresses[: self._address_count_max]
+    def _keep(self, kept: OrderedDict[Peer, T], peer: Peer, addresses: T) -> None:
+        kept[peer] = addresses
         if peer in self._awaited:
             self._awaited.pop(peer).set()
         kept.move_to_end(peer)

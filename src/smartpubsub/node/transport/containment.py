@@ -69,6 +69,8 @@ class Containment:
             self._fail(type(event).__name__, error, now)
             return None
         self.must_restart = True
+        if now - self._failed_at >= CALM_S:
+            self.pause_s = 0.0
         self.drop(type(event.message).__name__, error)
         self.ban(event.peer, now)
         return event.peer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection
 
 import trio
 
@@ -134,7 +134,10 @@ class Dialer:
         others = [error for error in errors if not isinstance(error, ConnectionsRefusedError)]
         raise (others or errors)[-1]
 
-    def _next_address(self, peer: Peer, tried: Container[bytes]) -> bytes | None:
+    def _next_address(self, peer: Peer, tried: Collection[bytes]) -> bytes | None:
         """An address not tried yet; it may have become known since the last try."""
-        known = self._book.of(peer)[: self._settings.address_tries_max]
+        tries_max = self._settings.address_tries_max
+        if len(tried) >= tries_max:
+            return None  # Other peers could name ever new addresses, and occupy the dialler.
+        known = self._book.of(peer)[:tries_max]
         return next((address for address in known if address not in tried), None)

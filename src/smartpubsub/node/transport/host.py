@@ -266,9 +266,11 @@ class Host:
         )
         self._lanes = Lanes(self._dialer, self._spawn, self._on_answer, settings, self.counts)
         self._encoded: tuple[object, bytes] = (None, b"")
+        """The last message that was encoded, and its frame."""
         self._counted: tuple[object, Mapping[str, int]] = (None, {})
-        """The last message that was sent, and its frame."""
+        """The last message that was sent, and its number of entries by kind."""
         self._split: tuple[object, tuple[Any, Any]] = (None, (None, None))
+        """The last message that was split, and its parts for before and after the commit."""
         self._requests: list[_Request] = []
         """Calls whose effects the host has not carried out yet."""
         self._late: dict[bytes, bytes | None] = {}
@@ -587,9 +589,10 @@ class Host:
         if isinstance(item, TimerFired) and peer:
             cost_s *= FOLLOW_UP_FACTOR
         self._inbox.charge(peer, cost_s)
-        self._shares.charge(peer, cost_s, spent_s)
-        if self._inbox.delays_others and self._shares.delay_s(peer, spent_s) > 0:
-            work.ends_early = True
+        if peer != OWN:  # The node itself has no share, and is no stranger.
+            self._shares.charge(peer, cost_s, spent_s)
+            if self._inbox.delays_others and self._shares.delay_s(peer, spent_s) > 0:
+                work.ends_early = True
         work.measure(spent_s)
 
     def _delay_us_of(self, peer: Peer) -> int:
@@ -705,7 +708,7 @@ class Host:
         except WireError:
             self.counts.garbage += 1
             return
-        self._inbound.hear_of(codec.contacts(message))
+        self._inbound.hear_of(codec.contacts(message), peer)
         self._inbox.put(Answered(peer, message, number, self.connections.prefix_of(peer)))
 
     async def _drain(self) -> None:
@@ -727,8 +730,10 @@ class Host:
                 self.counts.refused_banned += 1
                 self._spawn(self.connections.close, peer)
             else:
-                self._usage.disconnect(peer)
+                was_connected = self._usage.disconnect(peer)
                 self._inbound.forget(peer)
+                if was_connected:  # Not every ban restarts the core.
+                    self._inbox.put(Disconnected(peer))
         elif is_there:
             self._backoff.succeed(peer)
             self._usage.connect(peer, trio.current_time())

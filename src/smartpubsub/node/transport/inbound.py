@@ -166,10 +166,10 @@ class Inbound:
             question.answer = frame
             question.is_answered.set()
 
-    def hear_of(self, contacts: Iterable[Contact]) -> None:
-        """Record the addresses of peers that a message has named."""
+    def hear_of(self, contacts: Iterable[Contact], source: Peer) -> None:
+        """Record the addresses of peers that a message of a peer has named."""
         for contact in contacts:
-            self._book.hear(contact.peer, contact.addresses)
+            self._book.hear(contact.peer, contact.addresses, source)
 
     # --- identify ---
 
@@ -299,7 +299,7 @@ class Inbound:
             kinds: Counter[str] = Counter()
             for message in messages:
                 kinds.update(codec.kinds(message) or _EMPTY)
-                self.hear_of(codec.contacts(message))
+                self.hear_of(codec.contacts(message), peer)
             await self._keep_to_rate(peer, kinds, is_begun=False)
             events = [Received(peer, message, state.addresses) for message in messages]
             several = Several(peer, events)
@@ -318,7 +318,7 @@ class Inbound:
         size: int,
     ) -> None:
         """Have the core handle a message."""
-        self.hear_of(codec.contacts(message))
+        self.hear_of(codec.contacts(message), peer)
         if codec.is_last:
             with trio.move_on_after(self._settings.linger_s):
                 await state.until_others_end()

@@ -191,7 +191,7 @@ class Inbox(Generic[T]):
             self._count += len(queue.items)
             self._messages += queue.count
             self._bytes += queue.size
-            self._tell_of_room(queue)
+            self._wake_sender(queue)
 
     def _next(self, peer: Peer, queue: _Queue[T]) -> T:
         waiting = queue.items.popleft()
@@ -206,7 +206,7 @@ class Inbox(Generic[T]):
         elif trio.current_time() - waiting.came_at > WAITED_S_MAX:
             # It was alone in its queue, so it has waited for other peers.
             self.delayed_at = trio.current_time()
-        self._tell_of_room(queue)
+        self._wake_sender(queue)
         return waiting.item
 
     def _queue(self, peer: Peer) -> _Queue[T]:
@@ -239,7 +239,7 @@ class Inbox(Generic[T]):
             cost_s *= self._strangers + (not queue.is_in_turn)
         queue.cost_s += cost_s
 
-    def _tell_of_room(self, queue: _Queue[T]) -> None:
+    def _wake_sender(self, queue: _Queue[T]) -> None:
         if queue.waiting:
             queue.has_room.set()
             queue.has_room = trio.Event()

@@ -79,6 +79,7 @@ async def look_around(
     """Announce this node, and meet the peers that announce themselves, until cancelled."""
     found, finding = trio.open_memory_channel[Contact](FOUND_COUNT_MAX)
     zeroconf = await _open(_interfaces(own))
+    browser: ServiceBrowser | None = None
     try:
         listener = _Listener(own.peer, found, trio.lowlevel.current_trio_token())
         browser = await trio.to_thread.run_sync(ServiceBrowser, zeroconf, SERVICE, listener)
@@ -86,10 +87,9 @@ async def look_around(
         await trio.to_thread.run_sync(zeroconf.register_service, _service(own))
         async for contact in finding:
             await meet(contact)
-        browser.cancel()
     finally:
         with shielded(CLOSE_S_MAX):
-            await trio.to_thread.run_sync(zeroconf.close)
+            await trio.to_thread.run_sync(_close, zeroconf, browser)
 
 
 async def _open(interfaces: list[str]) -> Zeroconf:
@@ -102,6 +102,12 @@ async def _open(interfaces: list[str]) -> Zeroconf:
             f"mDNS cannot search the local network: {error.strerror or error};"
             " run the node without mdns"
         ) from error
+
+
+def _close(zeroconf: Zeroconf, browser: ServiceBrowser | None) -> None:
+    if browser is not None:
+        browser.cancel()  # Its thread would run for ever.
+    zeroconf.close()
 
 
 def _interfaces(own: Contact) -> list[str]:

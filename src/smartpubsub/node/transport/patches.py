@@ -7,8 +7,10 @@ tests/node/test_patches.py. A node refuses to run on another version, which may 
 from __future__ import annotations
 
 import logging
+import os
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import metadata
 from socket import SO_REUSEADDR, SOL_SOCKET
 from typing import Any
@@ -20,7 +22,7 @@ from libp2p.crypto.x25519 import create_new_key_pair
 from libp2p.custom_types import TProtocol
 from libp2p.host import ping
 from libp2p.io import msgio, utils
-from libp2p.io.exceptions import IncompleteReadError
+from libp2p.io.exceptions import ConnectionClosedError, IncompleteReadError
 from libp2p.io.trio import TrioTCPStream
 from libp2p.network import swarm
 from libp2p.network.connection import swarm_connection
@@ -203,10 +205,36 @@ def d11_window_updates_are_batched() -> None:
 
 def d12_socket_reads_are_buffered() -> None:
     """0.8.1 calls the system twice for each message: for two bytes of length, and for the rest."""
-    read_socket = TrioTCPStream.read
+    buffer = memoryview(bytearray(READ_BYTES))
+
+    def read_now(stream: trio.SocketStream) -> bytes:
+        # A buffer for each read would leave holes in the heap that are too small for the next one.
+        return bytes(buffer[: os.readv(stream.socket.fileno(), [buffer])])
+
+    async def read_socket(stream: trio.SocketStream) -> bytes:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        with suppress(BlockingIOError):
+            came = read_now(stream)
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return came
+        while True:
+            await trio.lowlevel.wait_readable(stream.socket.fileno())
+            with suppress(BlockingIOError):
+                return read_now(stream)
+
+    async def read_more(self: Any) -> bytes:
+        async with self.read_lock:
+            if self.stream.socket.fileno() < 0:
+                return b""
+            try:
+                return await read_socket(self.stream)
+            except trio.ClosedResourceError:
+                return b""
+            except OSError as error:
+                raise ConnectionClosedError(f"the connection is lost: {error}") from error
 
     async def read(self: Any, n: int | None = None) -> bytes:
-        ahead: bytes = getattr(self, "ahead", b"") or await read_socket(self, READ_BYTES)
+        ahead: bytes = getattr(self, "ahead", b"") or await read_more(self)
         count = len(ahead) if n is None else n
         self.ahead = ahead[count:]
         return ahead[:count]

@@ -120,7 +120,7 @@ class WatchedTcp(TCP):
         self._inbound: Counter[str] = Counter()
         """Inbound connections by prefix, including those in the handshake."""
         self.connection_count: Callable[[], int] = lambda: 0
-        """Inbound connections that are established."""
+        """The number of established connections, in both directions."""
 
     async def dial(self, maddr: Multiaddr) -> IRawConnection:
         """Connect to an address."""

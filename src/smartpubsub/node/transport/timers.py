@@ -51,6 +51,8 @@ class Timers:
 
     def set(self, timer: Timer, at: int, *, may_be_early: bool = False, peer: Peer = b"") -> None:
         """Set a timer, also if it was set to another time."""
+        if timer in self._due_at:
+            self.cancel(timer)
         if may_be_early:
             self._hasty[timer] = None
         if peer:

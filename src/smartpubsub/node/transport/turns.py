@@ -11,7 +11,7 @@ from smartpubsub.seam import Peer
 
 
 class Turns:
-    """Puts the events that came before a timer was due before that timer.
+    """Puts the events that wait when a timer is first seen to be due before that timer.
 
     A timer charged to a peer waits for that peer's turn, and longer if the peer has used its share.
     """
@@ -25,14 +25,17 @@ class Turns:
         self._inbox = inbox
         self._timers = timers
         self._delay_us = delay_us
-        self._ahead: int | None = None
-        """The number of waiting events that came before the due timers; None if no timer is due."""
+        self._ahead = 0
+        """The number of waiting events that go before the due timers."""
+        self._seen_until: int | None = None
+        """The time up to which timers were due when these events were counted; None if no timer is
+        due."""
 
     def next(self, now: int) -> Any:
         """The next event or timer, if there is one."""
-        while self._timers.is_due(now):
-            if self._ahead is None:
-                self._ahead = len(self._inbox)
+        while (due_at := self._timers.next_at) is not None and due_at <= now:
+            if self._seen_until is None or due_at > self._seen_until:
+                self._ahead, self._seen_until = len(self._inbox), now
             if self._ahead and (item := self._inbox.take()) is not None:
                 self._ahead -= 1
                 return item
@@ -44,5 +47,5 @@ class Turns:
                 self._timers.set(fired.timer, now + delay_us, peer=fired.peer)
             else:
                 self._inbox.put(fired)  # The timer waits for its peer's turn.
-        self._ahead = None
+        self._seen_until = None
         return self._inbox.take()

@@ -24,9 +24,9 @@ class Usage:
             self._used_at[peer] = now
             self._used_at.move_to_end(peer)
 
-    def disconnect(self, peer: Peer) -> None:
-        """Remove a peer that has disconnected."""
-        self._used_at.pop(peer, None)
+    def disconnect(self, peer: Peer) -> bool:
+        """Remove a peer that has disconnected; return whether it was there."""
+        return self._used_at.pop(peer, None) is not None
 
     def peers(self) -> list[Peer]:
         """All connected peers."""

@@ -22,7 +22,7 @@ from smartpubsub.node.control.pages import split
 from smartpubsub.node.identity import peer_text
 from smartpubsub.pipeline.byte_slices import slices
 from smartpubsub.pipeline.datasource.topic_blocks import Blocks, fields_of
-from smartpubsub.predicates import Predicate
+from smartpubsub.predicates import Interval, Predicate
 from smartpubsub.predicates.numbers import Exact
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from smartpubsub.protocols.event_blocks import event_block
@@ -95,7 +95,7 @@ class Events(ABC):
     @property
     @abstractmethod
     def values(self) -> list[dict[str, object]]:
-        """The attributes of each event that have one value: a number, or True for a topic."""
+        """The attributes of each event: a number, True for a topic, None for an interval."""
 
     @cached_property
     def json_payloads(self) -> list[Any]:
@@ -212,15 +212,15 @@ class StoredEvents(Events):
 
     @property
     def topics(self) -> list[list[str]]:
-        return [*map(_topics, self._parsed)]
+        return [_topics(fields["predicate"]) for fields in self._decoded]
 
     @property
     def ranges(self) -> list[list[dict[str, object]]]:
-        return [*map(_ranges, self._parsed)]
+        return [_ranges(fields["predicate"]) for fields in self._decoded]
 
     @property
     def values(self) -> list[dict[str, object]]:
-        return [*map(_values, self._parsed)]
+        return [_values(fields["predicate"]) for fields in self._decoded]
 
     @cached_property
     def _parsed(self) -> list[Predicate]:
@@ -295,31 +295,36 @@ def _json(payload: bytes) -> Any:
         return None
 
 
-@lru_cache(maxsize=1 << 12)
-def _topics(predicate: Predicate) -> list[str]:
-    return [name for name, interval in predicate.attributes.items() if interval is None]
+# These remember texts and not predicates: equal predicates can have their attributes in another
+# order, and a row must be the same whatever was read before it.
 
 
 @lru_cache(maxsize=1 << 12)
-def _values(predicate: Predicate) -> dict[str, object]:
-    return {
-        name: True if interval is None else _value(interval.lo)
-        for name, interval in predicate.attributes.items()
-        if interval is None or interval.lo == interval.hi
-    }
+def _topics(text: str) -> list[str]:
+    attributes = _predicate(text).attributes
+    return [name for name, interval in attributes.items() if interval is None]
 
 
 @lru_cache(maxsize=1 << 12)
-def _ranges(predicate: Predicate) -> list[dict[str, object]]:
+def _values(text: str) -> dict[str, object]:
+    return {name: _value(interval) for name, interval in _predicate(text).attributes.items()}
+
+
+@lru_cache(maxsize=1 << 12)
+def _ranges(text: str) -> list[dict[str, object]]:
     return [
         {"name": name, "lo": bound_of(interval.lo), "hi": bound_of(interval.hi)}
-        for name, interval in predicate.attributes.items()
+        for name, interval in _predicate(text).attributes.items()
         if interval is not None
     ]
 
 
-def _value(number: float | Exact) -> object:
-    return number.decimal if isinstance(number, Exact) else number
+def _value(interval: Interval | None) -> object:
+    if interval is None:
+        return True
+    if interval.lo != interval.hi:
+        return None
+    return interval.lo.decimal if isinstance(interval.lo, Exact) else interval.lo
 
 
 def bound_of(number: float | Exact) -> float | None:

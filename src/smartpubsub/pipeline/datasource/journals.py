@@ -22,6 +22,7 @@ from smartpubsub.pipeline.datasource.nodes import NodeLink
 from smartpubsub.pipeline.datasource.options import (
     LATEST,
     UNSETTLED,
+    DataLossError,
     Losses,
     OptionError,
     OtherQueryError,
@@ -71,10 +72,14 @@ class Journal:
             fields["since"] = since
         state = self._link.ask("journal-open", **fields)
         if not state["is_whole"]:
-            self._losses.judge(
-                f"the history of {self._options.predicate} lacks events, as not all nodes that"
-                " keep it answered; try later"
-            )
+            try:
+                self._losses.judge(
+                    f"the history of {self._options.predicate} lacks events, as not all nodes that"
+                    " keep it answered; try later"
+                )
+            except DataLossError:  # The next try makes another journal.
+                self._link.ask("unsubscribe", subscription=state["subscription"])
+                raise
         return _offset(state, state["first"])
 
     def end(self, start: Offset) -> Offset:
@@ -85,7 +90,13 @@ class Journal:
         except NoSubscriptionError as error:
             self._losses.judge(f"{error}; all events since the offset {start} are lost")
             return self.end(self.begin(Position(LATEST)))
-        return _offset(state, max(state["end"], start["next"]))
+        if state["end"] < start["next"]:
+            self._losses.judge(
+                f"the journal {state['subscription']} ends at {state['end']}, before the offset"
+                f" {start}: the node runs with an older copy of its data folder, and new events get"
+                " the sequence numbers of events that the query has read"
+            )
+        return _offset(state, state["end"])
 
     def parts(self, start: Offset, end: Offset) -> list[JournalPart]:
         """Divide the range between two offsets."""
@@ -199,8 +210,8 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         name = {"subscription": partition.subscription, "epoch": partition.epoch}
         first = partition.first
         while first < partition.end:
-            told, page = link.page("journal-read", **name, first=first, end=partition.end)
-            begin = min(told["first"], partition.end)
+            answer, page = link.page("journal-read", **name, first=first, end=partition.end)
+            begin = min(answer["first"], partition.end)
             if begin > first:
                 Losses(self._options.fails_on_data_loss).judge(_gap(name, first, begin))
             events = StoredEvents(page)

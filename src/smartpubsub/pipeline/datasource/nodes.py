@@ -37,13 +37,14 @@ class NodeLink:
 
     def page(self, do: str, **fields: object) -> tuple[dict[str, Any], bytes]:
         """Request a page of blocks; return the answer and the page."""
-        told = self.ask(do, raw=True, **fields)
-        page = told.pop("page")
-        return told, page if isinstance(page, bytes) else base64.b64decode(page)
+        answer = self.ask(do, raw=True, **fields)
+        page = answer.pop("page")
+        return answer, page if isinstance(page, bytes) else base64.b64decode(page)
 
     def patiently(self, request: Callable[[], T]) -> T:
         """Make a request until the node answers, for a limited time."""
         until = time.monotonic() + RETURN_S_MAX
+        has_warned = False
         while True:
             try:
                 answer = request()
@@ -52,7 +53,9 @@ class NodeLink:
             except (NoNodeError, LostNodeError) as error:
                 if not self._was_there or time.monotonic() > until:
                     raise
-                _log.warning("%s; trying again", error)
+                if not has_warned:
+                    _log.warning("%s; trying for up to %.0f s", error, RETURN_S_MAX)
+                has_warned = True
                 time.sleep(RETRY_S)
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from smartpubsub.pipeline.datasource.rows import RowSchema
 from smartpubsub.predicates import Predicate
 
 _NO_END_US = 1 << 52
+"""Later than all events."""
 
 
 @dataclass
@@ -39,6 +41,7 @@ class PastPart(InputPartition):
 
     number: int
     of: int
+    until_us: int
 
 
 class PastReader(DataSourceReader):
@@ -55,8 +58,6 @@ class PastReader(DataSourceReader):
         self._schema = schema
         self._rows = RowSchema(schema)
         self._since = since_text(start)
-        at = options.end.at
-        self._until_us = _NO_END_US if at is None else time_us(at)
         assert options.predicate is not None
         self.predicate = Predicate.parse(options.predicate)
         """The predicate that the node gets."""
@@ -77,15 +78,16 @@ class PastReader(DataSourceReader):
         if self._since is None:
             return []
         link = NodeLink(self._options)
-        told, _ = self._page(link, PastPart(0, 1), limit=0)
+        until_us = self._until_us()
+        answer, _ = self._page(link, PastPart(0, 1, until_us), limit=0)
         link.close()
-        if not told["is_whole"]:
+        if not answer["is_whole"]:
             Losses(self._options.fails_on_data_loss).judge(
                 f"the history of {self.predicate} lacks events, as not all nodes that keep it"
                 " answered; try later"
             )
-        count = len(parts([told["count"]], self._options.partition_count_min))
-        return [PastPart(number, count) for number in range(count)]
+        count = len(parts([answer["count"]], self._options.partition_count_min))
+        return [PastPart(number, count, until_us) for number in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
@@ -106,12 +108,20 @@ class PastReader(DataSourceReader):
         """The rows that meet the filters which Spark does not apply."""
         return filtered(rows, self._comparisons)
 
+    def _until_us(self) -> int:
+        at = self._options.end.at
+        if at is not None:
+            return time_us(at)
+        # The node remembers a history by its end. So each read that has none gets one of its own,
+        # and finds the events that were published since the last one.
+        return _NO_END_US + time_us(datetime.now(UTC))
+
     def _page(self, link: NodeLink, part: PastPart, **fields: int) -> tuple[dict[str, Any], bytes]:
         return link.page(
             "past-events",
             predicate=str(self.predicate),
             since=self._since,
-            until_us=self._until_us,
+            until_us=part.until_us,
             part=part.number,
             parts=part.of,
             **fields,

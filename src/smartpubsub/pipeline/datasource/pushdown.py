@@ -1,7 +1,8 @@
 """Filters of a query that the source applies itself, and that the node applies where it can.
 
 A column of a number is an attribute of the event, or else a member of its payload. So the node can
-leave an event out only if the predicate names the attribute: then all events have it.
+leave an event out only if the predicate names the attribute: then all events have it. The column is
+null if the attribute has an interval, so a comparison excludes such an event in any case.
 """
 
 from __future__ import annotations

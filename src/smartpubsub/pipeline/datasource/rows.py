@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -110,13 +110,17 @@ def _column(field: StructField) -> Callable[[Events], Any]:
 
 
 def _found(events: Events, name: str) -> list[Any]:
-    """The values of an attribute, or else of a member of the payload if that is a JSON object."""
-    found = [attributes.get(name) for attributes in events.values]
-    if None not in found:
-        return found
+    """The values of an attribute, or else of a member of the payload if that is a JSON object.
+
+    An attribute with an interval hides the member, because the node compares the attribute alone
+    when it applies a filter.
+    """
+    values = events.values
+    if all(name in attributes for attributes in values):
+        return [attributes[name] for attributes in values]
     return [
-        _member(payload, name) if value is None else value
-        for value, payload in zip(found, events.json_payloads, strict=True)
+        attributes[name] if name in attributes else _member(payload, name)
+        for attributes, payload in zip(values, events.json_payloads, strict=True)
     ]
 
 
@@ -139,7 +143,7 @@ def _converter(kind: DataType, column: str) -> Callable[[Any], Any]:
         case DecimalType():
             return lambda value: _decimal(value, kind)
         case FractionalType():
-            return lambda value: float(value) if _is_number(value) else None
+            return _float
         case TimestampType():
             return _timestamp
         case DateType():
@@ -155,7 +159,7 @@ def _nested(kind: DataType, column: str) -> Callable[[Any], Any]:
         case MapType(keyType=StringType()):
             member = _converter(kind.valueType, column)
             return lambda value: (
-                [(key, member(each)) for key, each in value.items()]
+                [(key, member(each)) for key, each in value.items() if _is_utf8(key)]
                 if isinstance(value, dict)
                 else None
             )
@@ -179,8 +183,31 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
+def _is_utf8(text: str) -> bool:
+    """Whether Arrow can hold a text; JSON can write half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _string(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value, default=str)
+    match value:
+        case None:
+            return None
+        case str():
+            return value if _is_utf8(value) else None
+        case Decimal():
+            return str(value)
+    return json.dumps(value)
+
+
+def _float(value: Any) -> float | None:
+    try:
+        return float(value) if _is_number(value) else None
+    except OverflowError:  # JSON has whole numbers of any length.
+        return None
 
 
 def _whole(value: Any, lowest: int) -> int | None:
@@ -193,10 +220,11 @@ def _decimal(value: Any, kind: DecimalType) -> Decimal | None:
     if not _is_number(value):
         return None
     try:
-        written = Decimal(str(value)).quantize(Decimal(1).scaleb(-kind.scale))
-    except InvalidOperation:
+        # The context of the thread has fewer digits than a column may have.
+        context = Context(prec=kind.precision)
+        return Decimal(str(value)).quantize(Decimal(1).scaleb(-kind.scale), context=context)
+    except InvalidOperation:  # There are more digits than the column has.
         return None
-    return written if len(written.as_tuple().digits) <= kind.precision else None
 
 
 def _timestamp(value: Any) -> datetime | None:

@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from smartpubsub.node.errors import KeyConflictError
 from smartpubsub.pipeline.datasource.events import EventMapping, NewEvent
 from smartpubsub.pipeline.datasource.nodes import NodeLink
-from smartpubsub.pipeline.datasource.options import SinkOptions
+from smartpubsub.pipeline.datasource.options import OptionError, SinkOptions
 from smartpubsub.pipeline.errors import PipelineError
 
 EVENTS_AT_ONCE = 200
@@ -69,13 +69,13 @@ class _Sink:
         number, known_max = 0, 0
         while some := [*_some(events)]:
             try:
-                told = link.ask("publish-all", **self._request(some, prefix, number))
+                answer = link.ask("publish-all", **self._request(some, prefix, number))
             except KeyConflictError as error:
                 raise PipelineError(
                     f"{error}; the rows of a repeated batch came in another order, or the key is"
                     " used for other rows: sort the rows, or set another 'idempotencyKey'"
                 ) from None
-            number, known_max = number + len(some), told["key_count_max"]
+            number, known_max = number + len(some), answer["key_count_max"]
             if number > known_max:
                 raise PipelineError(
                     f"a partition has more than {known_max:,} rows, of which the node remembers the"
@@ -141,3 +141,10 @@ class BatchSink(_Sink, DataSourceArrowWriter):
 
 class StreamSink(_Sink, DataSourceStreamArrowWriter):
     """Publishes the rows of a stream."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
+        if options.key is not None:  # All batches would have the same keys.
+            raise OptionError(
+                "idempotencyKey", "is for a write that is not part of a stream; leave it out"
+            )
+        super().__init__(options, schema, overwrite)

@@ -185,13 +185,13 @@ class _Layout:
 
 def _decoded(block: bytes) -> dict[str, object]:
     fields = cbor2.loads(block)
-    told = fields["metadata"]
+    metadata = fields["metadata"]
     return {
         "topic": fields["topic"].value[1:],
         "author": fields["author"],
-        "created": told["created"].encode(),
-        "start": told["start"],
-        "number": told["number"],
+        "created": metadata["created"].encode(),
+        "start": metadata["start"],
+        "number": metadata["number"],
         "publisher": fields["publisher"],
         "payload": fields["payload"],
     }

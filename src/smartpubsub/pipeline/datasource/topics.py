@@ -61,8 +61,8 @@ class Topics:
         self._names: dict[str, str] = {}
         """The user's name of each topic, by its id in offsets."""
         for topic in options.topics:
-            told = self._link.ask("topic-heads", topic=topic, limit=0)
-            self._names[told["room"]] = told["topic"]
+            answer = self._link.ask("topic-heads", topic=topic, limit=0)
+            self._names[answer["room"]] = answer["topic"]
             if pins:
                 self._link.ask("topic-pin", topic=topic)
 
@@ -100,10 +100,12 @@ class Topics:
         for room, topic in self._names.items():
             after, until = start.get(room, {}), end.get(room, {})
             if until and after != until:
-                told = self._link.ask("topic-range", topic=topic, after=after, until=until, limit=0)
-                self._judge(topic, told["lost"])
+                answer = self._link.ask(
+                    "topic-range", topic=topic, after=after, until=until, limit=0
+                )
+                self._judge(topic, answer["lost"])
                 ranges.append((topic, after, until))
-                counts.append(told["events"])
+                counts.append(answer["events"])
         return [
             TopicPart(*ranges[number], first, count)
             for number, first, count in parts(counts, self._options.partition_count_min)
@@ -115,10 +117,10 @@ class Topics:
 
     def _end(self, room: str, after: Heads, **fields: object) -> dict[str, Any]:
         given = {name: value for name, value in fields.items() if value is not None}
-        told: dict[str, Any] = self._link.ask(
+        answer: dict[str, Any] = self._link.ask(
             "topic-heads", topic=self._names[room], after=after, **given
         )
-        return told
+        return answer
 
     def _checked(self, given: Mapping[str, Any], option: str) -> Offset:
         for room, heads in given.items():

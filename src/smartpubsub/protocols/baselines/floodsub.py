@@ -19,13 +19,13 @@ from smartpubsub.seam import (
     Disconnected,
     Effect,
     Event,
+    Indication,
     Peer,
     Received,
     Send,
     SetTimer,
     Started,
     TimerFired,
-    Told,
 )
 
 
@@ -57,7 +57,7 @@ class Floodsub(OneTopic):
         match event:
             case Received(peer, Rpc() as rpc):
                 return self._on_rpc(peer, rpc, now)
-            case Told(Joined()):
+            case Indication(Joined()):
                 return self.peers.greet(now)
             case Started():
                 return [SetTimer(("flood", "greet"), now + self.settings.greet_us)]

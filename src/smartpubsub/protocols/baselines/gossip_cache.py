@@ -68,8 +68,8 @@ class MessageCache:
 
     def recent(self) -> list[EventId]:
         """Return the ids to gossip, newest first."""
-        told = range(min(len(self._windows), self._settings.history_gossip))
-        return [id for age in told for id in reversed(self._windows[age])]
+        ages = range(min(len(self._windows), self._settings.history_gossip))
+        return [id for age in ages for id in reversed(self._windows[age])]
 
     def shift(self) -> None:
         """Start the window of the next heartbeat; drop the oldest one."""

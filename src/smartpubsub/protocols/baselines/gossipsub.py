@@ -29,13 +29,13 @@ from smartpubsub.seam import (
     Disconnected,
     Effect,
     Event,
+    Indication,
     Peer,
     Received,
     Send,
     SetTimer,
     Started,
     TimerFired,
-    Told,
 )
 
 _NOTHING = Control()
@@ -106,7 +106,7 @@ class GossipSub(OneTopic):
                 return [again, *self._heartbeat(now)]
             case TimerFired(("gossip", "greet")):
                 return [self._greet_timer(now), *self.peers.greet(now)]
-            case Told(Joined()):
+            case Indication(Joined()):
                 return self.peers.greet(now)
             case Started():
                 # A random time, so that the heartbeats of nodes do not coincide.

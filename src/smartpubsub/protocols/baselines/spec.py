@@ -53,9 +53,9 @@ def _event_ids(message: Rpc) -> list[EventId]:
 def _gossip_bytes(load: EventLoad) -> float:
     """The bytes that a node sends in a full mesh, in gossip, and to all peers for own events."""
     settings, degree = GossipSettings(), load.peer_count_max
-    told = max(settings.d_lazy, settings.gossip_factor * degree) * settings.history_gossip
+    ids = max(settings.d_lazy, settings.gossip_factor * degree) * settings.history_gossip
     own = degree / load.publishers if settings.flood_publish else 0
-    return (settings.d_high + own) * load.event_bytes + told * EVENT_ID_BYTES
+    return (settings.d_high + own) * load.event_bytes + ids * EVENT_ID_BYTES
 
 
 FLOODSUB_SPEC = ProtocolSpec(

@@ -596,12 +596,12 @@ class Book:
         helper.granted = 0
         self._consider(helper)
 
-    def _delegation(self, member: GroupMember, happening: str) -> None:
-        member.delegation = DELEGATION_TRANSITIONS[member.delegation, happening]
+    def _delegation(self, member: GroupMember, trigger: str) -> None:
+        member.delegation = DELEGATION_TRANSITIONS[member.delegation, trigger]
         self.regions[member.region].track(member)
 
-    def _move(self, member: GroupMember, happening: str) -> None:
-        state = MEMBER_TRANSITIONS[member.state, happening]
+    def _move(self, member: GroupMember, trigger: str) -> None:
+        state = MEMBER_TRANSITIONS[member.state, trigger]
         self._fan_out += (state in _SERVED_BY_OWNER) - (member.state in _SERVED_BY_OWNER)
         region = self.regions[member.region]
         del region.by_state[member.state][member.peer]

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from smartpubsub.kademlia.keys import Contact, key_of
+from smartpubsub.kademlia.ledger import NO_USER, USER_SHARE, Account
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.component import FastComponent
@@ -76,6 +77,10 @@ class Listing:
 class Directory:
     """The directory of one attribute; each entry has the time at which it expires."""
 
+    _account: Account
+    """The entries of all directories, by the owner of the group or the searching peer."""
+    maker: Peer = NO_USER
+    """The peer whose question has made the directory; it counts as an entry of that peer."""
     notices: dict[GroupId, tuple[Notice, int]] = field(default_factory=dict)
     """The advertised groups."""
     watches: dict[tuple[Peer, Predicate], tuple[Request, int]] = field(default_factory=dict)
@@ -95,7 +100,21 @@ class Directory:
         held = self.notices.get(notice.id)
         if held is None or held[0] != notice:
             self._listings.clear()
+        if held is None:
+            self._account.change(notice.contact.peer, 1)
         self.notices[notice.id] = (notice, until)
+
+    def watch(self, request: Request, until: int) -> None:
+        """Add a standing search, or extend its time."""
+        key = (request.contact.peer, request.predicates[0])
+        if key not in self.watches:
+            self._account.change(key[0], 1)
+        self.watches[key] = (request, until)
+
+    def unwatch(self, peer: Peer, predicate: Predicate) -> None:
+        """Remove a standing search, if it is there."""
+        if self.watches.pop((peer, predicate), None) is not None:
+            self._account.change(peer, -1)
 
     def listing(self, searched: Predicate) -> Listing:
         """Return the groups that a search finds."""
@@ -121,17 +140,22 @@ class Directory:
 
     def expire(self, now: int) -> None:
         """Remove entries that have expired."""
-        count = len(self.notices)
-        self.notices = _unexpired(self.notices, now)
-        if len(self.notices) != count:
+        for id in _expired(self.notices, now):
+            del self.notices[id]
+            self._account.change(id.owner, -1)
             self._listings.clear()
-        self.watches = _unexpired(self.watches, now)
+        for peer, predicate in _expired(self.watches, now):
+            self.unwatch(peer, predicate)
         self.posted_by = _unexpired(self.posted_by, now)
 
     @property
     def is_empty(self) -> bool:
         """Whether it has no entry, and no question waits."""
         return not self.notices and not self.watches and not self.early
+
+
+def _expired(entries: dict[K, tuple[T, int]], now: int) -> list[K]:
+    return [key for key, entry in entries.items() if now >= entry[1]]
 
 
 def _unexpired(entries: dict[K, tuple[T, int]], now: int) -> dict[K, tuple[T, int]]:
@@ -149,12 +173,18 @@ class GroupDirectory(FastComponent):
         """By attribute."""
         self._listed: dict[tuple[Peer, int], int] = {}
         """Searches that were answered with a list, and until when the list may be under way."""
+        settings = self._settings
+        self._account = self._ledger.open(
+            "entries of directories",
+            settings.entry_count_max,
+            settings.directory_count_max // USER_SHARE,  # No peer may take all directories.
+        )
 
     # --- questions ---
 
     def on_advertise(self, contact: Contact, number: int, question: Advertise) -> None:
         """Add a group, and tell its owner which searches wait for it."""
-        directory = self._directory(question.attribute)
+        directory = self._directory(question.attribute, contact.peer)
         if directory is not None and directory.pulling:
             directory.hold(partial(self.on_advertise, contact, number, question))
             return
@@ -163,7 +193,7 @@ class GroupDirectory(FastComponent):
             self._outbox.reject("advertisements")
             return
         if directory is None or not self._has_room(
-            directory.notices, is_known=notice.id in directory.notices
+            directory.notices, peer, is_known=notice.id in directory.notices
         ):
             self._outbox.reject("advertisements")
             self._requests.answer(peer, number, Watchers((), False, (), NO_ROOM))
@@ -188,7 +218,7 @@ class GroupDirectory(FastComponent):
             # If many nodes search, lists fill links; a second copy would only delay the first.
             self._requests.answer(peer, number, Working())
             return
-        directory = self._directory(question.attribute)
+        directory = self._directory(question.attribute, peer)
         if directory is not None and directory.pulling:
             directory.hold(partial(self.on_search, contact, number, question))
             return
@@ -199,7 +229,7 @@ class GroupDirectory(FastComponent):
         refusal = ""
         if question.watch is not None and not self._watch(directory, peer, question.watch):
             self._outbox.reject("searches")
-            if self._has_room(directory.watches):
+            if self._has_room(directory.watches, peer):
                 return  # The request is malformed or not signed.
             refusal = NO_ROOM
         listing = directory.listing(question.predicate)
@@ -216,12 +246,12 @@ class GroupDirectory(FastComponent):
         """Remove a standing search."""
         directory = self.directories.get(question.attribute)
         if directory is not None:
-            directory.watches.pop((contact.peer, question.predicate), None)
+            directory.unwatch(contact.peer, question.predicate)
         self._requests.answer(contact.peer, number, RequestDone())
 
     def on_copy(self, contact: Contact, number: int, question: CopyDirectory) -> None:
         """Merge the entries of another keeper."""
-        directory = self._directory(question.attribute, pulls=False)
+        directory = self._directory(question.attribute, NO_USER, pulls=False)
         if directory is None:
             self._outbox.reject("directory copies")
             return
@@ -250,7 +280,7 @@ class GroupDirectory(FastComponent):
         held = directory.notices.get(notice.id)
         if held is not None and held[1] >= until:
             has_too[notice.id] = None
-        elif not self._has_room(directory.notices, is_known=held is not None):
+        elif not self._has_room(directory.notices, notice.contact.peer, is_known=held is not None):
             self._outbox.reject("advertisements")
         elif self._signatures.is_advertisement_signed(notice):
             has_too[notice.id] = None
@@ -265,7 +295,7 @@ class GroupDirectory(FastComponent):
         for notice in notices:
             for peer, predicate in watches:
                 if finds(predicate, notice.predicate):
-                    self._requests.tell(peer, Invite(notice))
+                    self._requests.inform(peer, Invite(notice))
 
     def _watch(
         self, directory: Directory, peer: Peer, request: Request, until: int | None = None
@@ -279,9 +309,9 @@ class GroupDirectory(FastComponent):
         if held is not None and held[0].version >= request.version and held[1] >= until:
             return True
         is_signed = self._signatures.is_request_signed(request)
-        if not is_signed or not self._has_room(directory.watches, is_known=held is not None):
+        if not is_signed or not self._has_room(directory.watches, peer, is_known=held is not None):
             return False
-        directory.watches[key] = (request, until)
+        directory.watch(request, until)
         return True
 
     def _closer(self, attribute: str) -> tuple[Contact, ...]:
@@ -291,16 +321,31 @@ class GroupDirectory(FastComponent):
         keepers = self._keepers.closest_nodes(name, self._settings.keeper_count)
         return tuple(c for c in keepers if c.key ^ key_of(name) < own_distance)
 
-    def _directory(self, attribute: str, *, pulls: bool = True) -> Directory | None:
+    def _directory(self, attribute: str, peer: Peer, *, pulls: bool = True) -> Directory | None:
+        """The directory of an attribute; make it for a peer if that has room for one more entry."""
         directory = self.directories.get(attribute)
-        if directory is None and len(self.directories) < self._settings.directory_count_max:
-            directory = self.directories[attribute] = Directory()
+        if directory is None and self._has_room_for_directory(peer):
+            directory = self.directories[attribute] = Directory(self._account, peer)
+            if peer != NO_USER:
+                self._account.change(peer, 1)
             if pulls and self._may_copy(attribute):
                 self._pull(attribute, directory)
         return directory
 
-    def _has_room(self, entries: dict[K, T], *, is_known: bool = False) -> bool:
-        return is_known or len(entries) < self._settings.advertisement_count_max
+    def _has_room_for_directory(self, peer: Peer) -> bool:
+        is_possible = len(self.directories) < self._settings.directory_count_max
+        # Copies come only from nodes close to the attribute.
+        return is_possible and (peer == NO_USER or self._fits(peer))
+
+    def _has_room(self, entries: dict[K, T], user: Peer, *, is_known: bool = False) -> bool:
+        is_possible = len(entries) < self._settings.advertisement_count_max
+        return is_known or (is_possible and self._fits(user))
+
+    def _fits(self, user: Peer) -> bool:
+        if self._account.fits(user, 1):
+            return True
+        self._account.refuse()
+        return False
 
     def _until(self, life_s: int) -> int:
         return self._outbox.now + min(life_s * SECOND, 2 * self._settings.renew_us)
@@ -348,6 +393,8 @@ class GroupDirectory(FastComponent):
             directory.expire(now)
             if directory.is_empty:
                 del self.directories[attribute]
+                if directory.maker != NO_USER:
+                    self._account.change(directory.maker, -1)
                 continue
             if not self._may_copy(attribute):
                 continue  # Owners and subscribers have told its keepers too.
@@ -402,6 +449,7 @@ class GroupDirectory(FastComponent):
         settings = self._settings
         assert len(self.directories) <= settings.directory_count_max
         assert len(self._listed) <= settings.listed_count_max
+        self._account.check()
         for directory in self.directories.values():
             assert len(directory.notices) <= settings.advertisement_count_max
             assert len(directory.watches) <= settings.advertisement_count_max

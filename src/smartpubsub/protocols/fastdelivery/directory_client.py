@@ -44,7 +44,7 @@ class _AdvertisingRound:
     notice: Notice
     on_watchers: OnWatchers
     on_advertised: OnComplete
-    told: dict[str, dict[Peer, bool]] = field(default_factory=dict)
+    keepers: dict[str, dict[Peer, bool]] = field(default_factory=dict)
     """The keepers of each attribute that were found, and whether each has answered."""
     refused: dict[str, dict[Peer, str]] = field(default_factory=dict)
     """Keepers that have not taken the advertisement, and why."""
@@ -52,9 +52,9 @@ class _AdvertisingRound:
     @property
     def problem(self) -> str:
         """Why a search may not find the group; "" if every directory has it."""
-        for attribute, told in self.told.items():
+        for attribute, keepers in self.keepers.items():
             refused = self.refused.get(attribute, {})
-            if len(refused) == len(told):
+            if len(refused) == len(keepers):
                 reason = next(iter(refused.values()), "no node that keeps it answers")
                 return (
                     f"it is not in the directory of {attribute!r}: {reason}; nodes that know its"
@@ -65,7 +65,7 @@ class _AdvertisingRound:
     @property
     def is_complete(self) -> bool:
         return all(
-            attribute in self.told and all(self.told[attribute].values())
+            attribute in self.keepers and all(self.keepers[attribute].values())
             for attribute in self.notice.predicate.attributes
         )
 
@@ -81,50 +81,54 @@ class GroupAdvertiser(FastComponent):
     ) -> None:
         """Put a group into all its directories, and learn which searches wait for it."""
         notice = self._signatures.advertisement(predicate)
-        turn = _AdvertisingRound(notice, on_watchers, on_advertised)
+        advertising = _AdvertisingRound(notice, on_watchers, on_advertised)
         for attribute in predicate.attributes:
-            self._find(turn, attribute)
+            self._find(advertising, attribute)
 
-    def _find(self, turn: _AdvertisingRound, attribute: str) -> None:
-        self._keepers.find(attribute.encode(), partial(self._tell, turn, attribute))
+    def _find(self, advertising: _AdvertisingRound, attribute: str) -> None:
+        self._keepers.find(attribute.encode(), partial(self._advertise_to, advertising, attribute))
 
-    def _tell(self, turn: _AdvertisingRound, attribute: str, keepers: list[Contact]) -> None:
-        told = turn.told.setdefault(attribute, {})
+    def _advertise_to(
+        self, advertising: _AdvertisingRound, attribute: str, keepers: list[Contact]
+    ) -> None:
+        known = advertising.keepers.setdefault(attribute, {})
         for keeper in keepers:
-            if keeper.peer not in told:
-                told[keeper.peer] = False
-                self._ask(turn, attribute, keeper.peer, b"")
-        if turn.is_complete:
-            turn.on_advertised(turn.problem)
+            if keeper.peer not in known:
+                known[keeper.peer] = False
+                self._ask(advertising, attribute, keeper.peer, b"")
+        if advertising.is_complete:
+            advertising.on_advertised(advertising.problem)
 
-    def _ask(self, turn: _AdvertisingRound, attribute: str, keeper: Peer, after: Peer) -> None:
+    def _ask(
+        self, advertising: _AdvertisingRound, attribute: str, keeper: Peer, after: Peer
+    ) -> None:
         self._requests.ask(
             keeper,
-            Advertise(attribute, turn.notice, after),
-            partial(self._on_watchers, turn, attribute, keeper),
-            partial(self._on_failure, turn, attribute, keeper),
+            Advertise(attribute, advertising.notice, after),
+            partial(self._on_watchers, advertising, attribute, keeper),
+            partial(self._on_failure, advertising, attribute, keeper),
             tries_max=self._settings.directory_tries_max,
         )
 
     def _on_watchers(
-        self, turn: _AdvertisingRound, attribute: str, keeper: Peer, answer: Answer
+        self, advertising: _AdvertisingRound, attribute: str, keeper: Peer, answer: Answer
     ) -> None:
         if not isinstance(answer, Watchers):
             return
         if answer.refusal:
-            turn.refused.setdefault(attribute, {})[keeper] = answer.refusal
-        turn.on_watchers(turn.notice, answer.watched)
+            advertising.refused.setdefault(attribute, {})[keeper] = answer.refusal
+        advertising.on_watchers(advertising.notice, answer.watched)
         if answer.is_more and answer.watched:
-            self._ask(turn, attribute, keeper, answer.watched[-1].request.contact.peer)
+            self._ask(advertising, attribute, keeper, answer.watched[-1].request.contact.peer)
         else:
-            turn.told[attribute][keeper] = True
-            self._tell(turn, attribute, self._keepers.trusted(answer.closer))
+            advertising.keepers[attribute][keeper] = True
+            self._advertise_to(advertising, attribute, self._keepers.trusted(answer.closer))
 
-    def _on_failure(self, turn: _AdvertisingRound, attribute: str, keeper: Peer) -> None:
+    def _on_failure(self, advertising: _AdvertisingRound, attribute: str, keeper: Peer) -> None:
         self._keepers.suspect(keeper)
-        del turn.told[attribute][keeper]
-        turn.refused.get(attribute, {}).pop(keeper, None)
-        self._find(turn, attribute)  # Another node keeps the directory in its place.
+        del advertising.keepers[attribute][keeper]
+        advertising.refused.get(attribute, {}).pop(keeper, None)
+        self._find(advertising, attribute)  # Another node keeps the directory in its place.
 
 
 @dataclass(slots=True, eq=False)

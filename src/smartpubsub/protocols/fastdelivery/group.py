@@ -91,6 +91,8 @@ class OwnedGroup:
     wanted_us: dict[Peer, dict[Predicate, int]] = field(default_factory=dict)
     """Since when each member has wanted each of its predicates."""
     renewed_us: dict[Peer, int] = field(default_factory=dict)
+    started_us: dict[Peer, int] = field(default_factory=dict)
+    """When each member has joined since it was last started."""
     unanswered: dict[Peer, int] = field(default_factory=dict)
     """The numbers of join requests that are answered once the member is served."""
     in_flight: dict[EventId, EventInFlight] = field(default_factory=dict)
@@ -120,7 +122,7 @@ class OwnedGroup:
         self.book.check()
         members, requests = set(self.book.members), set(self.requests)
         assert members <= requests, "the book has a member without a request"
-        assert set(self.renewed_us) == set(self.wanted_us) == requests
+        assert set(self.renewed_us) == set(self.wanted_us) == set(self.started_us) == requests
         assert self.interest.peers() <= requests
         assert set(self.unanswered) <= requests
         for event in self.in_flight.values():

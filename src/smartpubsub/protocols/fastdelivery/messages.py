@@ -55,6 +55,10 @@ class Notice(NamedTuple):
         return GroupId(self.contact.peer, self.predicate)
 
 
+VERSION_BITS = 28
+"""The request versions of a later incarnation are higher than all those of earlier ones."""
+
+
 class Request(NamedTuple):
     """What a subscriber wants and offers, signed by itself."""
 
@@ -66,6 +70,11 @@ class Request(NamedTuple):
     version: int
     """A later request of the same peer has a higher version."""
     signature: Signature
+
+    @property
+    def incarnation(self) -> int:
+        """How often the peer had been started before."""
+        return self.version >> VERSION_BITS
 
 
 @lru_cache(maxsize=1 << 14)

@@ -67,6 +67,7 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Turn,
     Watched,
     Working,
+    canonical_text,
 )
 from smartpubsub.protocols.fastdelivery.persistence import (
     GroupStore,
@@ -93,6 +94,11 @@ NO_SUCH_GROUP = "its owner has no such group; look with group search how it is c
 TERM_BITS = 32
 """The terms of a later incarnation are higher than all those of earlier ones."""
 HEARD_COUNT_MAX = 100_000
+MEMBER_SHARE = 128
+"""One peer may have the bytes of all members divided by this."""
+MEMBER_BYTES_MIN = 4_096
+_MEMBER_BYTES = 200
+"""About what is stored of a member beside its predicates, region and addresses."""
 _NEVER = -(1 << 62)
 
 
@@ -119,6 +125,11 @@ class GroupOwner(FastComponent):
         """When each peer has last sent a message, if it did so recently."""
         self._in_flight: dict[EventId, EventInFlight] = {}
         self._paths = MemberPaths()
+        self._account = self._ledger.open(
+            "members of groups",
+            self._settings.member_bytes_max,
+            max(self._settings.member_bytes_max // MEMBER_SHARE, MEMBER_BYTES_MIN),
+        )
 
     @property
     def in_flight_count(self) -> int:
@@ -191,6 +202,8 @@ class GroupOwner(FastComponent):
         )
 
     def _on_advertised(self, group: OwnedGroup, problem: str) -> None:
+        if not self._is_current(group):
+            return
         if problem:
             self._outbox.deliver(NotAdvertised(self._id_of(group), problem))
         self._open(group)
@@ -213,7 +226,7 @@ class GroupOwner(FastComponent):
             return f"{len(group.in_flight)} of its events are not confirmed by all members yet"
         for peer in [*group.requests]:
             self._remove(group, peer)
-            self._requests.tell(peer, GroupEnded(predicate))
+            self._requests.inform(peer, GroupEnded(predicate))
         del self.groups[predicate]
         self._store.drop_group(predicate)
         return ""
@@ -248,6 +261,10 @@ class GroupOwner(FastComponent):
         limit = self._settings.group_count_max
         return f"this node has as many groups as it may, {limit}; raise its limit group_count_max"
 
+    def _is_current(self, group: OwnedGroup) -> bool:
+        """Whether a group has not ended meanwhile, nor been created again."""
+        return self.groups.get(group.predicate) is group
+
     def _id_of(self, group: OwnedGroup) -> GroupId:
         return GroupId(self._own.peer, group.predicate)
 
@@ -260,8 +277,8 @@ class GroupOwner(FastComponent):
         serves as its request, and the membership expires with the search.
         """
         now, settings = self._outbox.now, self._settings
-        if group.predicate not in self.groups:
-            return  # It has ended meanwhile.
+        if not self._is_current(group):
+            return
         for request, life_s in watched:
             peer = request.contact.peer
             if peer == self._own.peer or not self._signatures.is_request_signed(request):
@@ -275,12 +292,13 @@ class GroupOwner(FastComponent):
             if group.is_private:
                 continue
             # A subscriber that may not join learns that from the answer to its join request.
-            self._requests.tell(peer, Invite(notice))
-            if self._refusal(group, request, b"") != "":
-                continue
+            self._requests.inform(peer, Invite(notice))
             version = known.version if known is not None else 0
+            merged = request._replace(predicates=wanted, version=version)
+            if self._refusal(group, request, b"") != "" or not self._has_room_for(group, merged):
+                continue
             renewed_us = min(now - 2 * settings.renew_us + life_s * SECOND, now)
-            self._admit(group, request._replace(predicates=wanted, version=version), renewed_us)
+            self._admit(group, merged, renewed_us)
 
     def on_join(self, contact: Contact, number: int, question: Join) -> None:
         """Admit, renew, update or remove a member."""
@@ -320,6 +338,9 @@ class GroupOwner(FastComponent):
         is_full = len(group.requests) >= self._settings.member_count_max
         if is_full and peer not in group.requests:
             return "the group has as many members as it can have; try again later"
+        if not self._has_room_for(group, request):
+            self._account.refuse()
+            return "the owner has no room for so many predicates; want fewer, or try again later"
         is_invited = self._signatures.is_invited
         if group.is_private and not is_invited(group.predicate, peer, invitation):
             if invitation:
@@ -329,10 +350,19 @@ class GroupOwner(FastComponent):
             return "the group is private; ask its owner for an invitation, and join with that"
         return group.contract(request)
 
+    def _has_room_for(self, group: OwnedGroup, request: Request) -> bool:
+        """Whether the storage has room for a request in place of the member's earlier one."""
+        peer = request.contact.peer
+        more = _stored_bytes(request) - _stored_bytes(group.requests.get(peer))
+        return more <= 0 or self._account.fits(peer, more)
+
     def _admit(self, group: OwnedGroup, request: Request, renewed_us: int) -> None:
         peer = request.contact.peer
         known, wanted_us = group.requests.get(peer), group.wanted_us.get(peer, {})
+        self._account.change(peer, _stored_bytes(request) - _stored_bytes(known))
         group.requests[peer] = request
+        if known is None or known.incarnation != request.incarnation:
+            group.started_us[peer] = self._outbox.now
         group.wanted_us[peer] = {
             predicate: wanted_us.get(predicate, self._outbox.now)
             for predicate in request.predicates
@@ -366,10 +396,13 @@ class GroupOwner(FastComponent):
 
     def _remove(self, group: OwnedGroup, peer: Peer) -> None:
         """Remove a member from a group."""
-        if group.requests.pop(peer, None) is None:
+        known = group.requests.pop(peer, None)
+        if known is None:
             return
+        self._account.change(peer, -_stored_bytes(known))
         group.wanted_us.pop(peer, None)
         group.renewed_us.pop(peer, None)
+        group.started_us.pop(peer, None)
         group.unanswered.pop(peer, None)
         group.interest.put(peer, ())
         self._store.drop_member(group.predicate, peer)
@@ -425,7 +458,7 @@ class GroupOwner(FastComponent):
                 charges = tuple(Charge(m.contact, m.predicates) for m in members)
                 for member in members:  # They accept events from this helper from now on.
                     served_by = ServedBy(group.predicate, helper)
-                    self._requests.tell(member.peer, served_by)
+                    self._requests.inform(member.peer, served_by)
                 self._delegate(group, helper, term, charges=charges)
             case TakeBack(helper, term, peer):
                 # An event that the helper gets after this order does not go to the member.
@@ -434,7 +467,7 @@ class GroupOwner(FastComponent):
                         self._unsend(event, [peer])
                 self._delegate(group, helper, term, gone=(peer,))
             case Dismiss(helper, term):
-                self._requests.tell(helper, Release(group.predicate, term))
+                self._requests.inform(helper, Release(group.predicate, term))
             case Overload(region, served):
                 self._outbox.deliver(Overloaded(self._id_of(group), region, served))
 
@@ -658,9 +691,15 @@ class GroupOwner(FastComponent):
     def _blame_helper(
         self, group: OwnedGroup, peer: Peer, confirmed: Sequence[Publication]
     ) -> None:
-        """Blame the helper of a member that lacks events which the helper has confirmed."""
+        """Blame the helper of a member that lacks events which the helper has confirmed.
+
+        A member that has restarted since an event was published may have had it.
+        """
         member = group.book.members.get(peer)
-        if member is None or all(e.created_us < member.delegated_us for e in confirmed):
+        if member is None:
+            return
+        since_us = max(member.delegated_us, group.started_us[peer])
+        if all(event.created_us < since_us for event in confirmed):
             return
         helper = group.book.complain(peer)
         if helper is not None:
@@ -686,11 +725,13 @@ class GroupOwner(FastComponent):
         self, event: EventInFlight, helper: Peer, term: int, peers: list[Peer], answer: Answer
     ) -> None:
         if isinstance(answer, RelayConfirmed):
+            # Members that the event goes to on another path by now are not this helper's.
+            served = [peer for peer in peers if event.sent.get(peer) == helper]
             missed = dict.fromkeys(answer.unreached)
-            reached = [p for p in peers if p not in missed and event.sent.get(p) == helper]
-            self._confirm(event, reached)
-            self._unsend(event, answer.unreached)
-            for peer in missed:
+            unreached = [peer for peer in served if peer in missed]
+            self._confirm(event, [peer for peer in served if peer not in missed])
+            self._unsend(event, unreached)
+            for peer in unreached:
                 if peer in event.waiting:
                     self._probe(event.group, peer)
         elif isinstance(answer, NotHelping):
@@ -763,12 +804,15 @@ class GroupOwner(FastComponent):
             group.book.settle()
             self._carry_out(group)
         for peer in list(self._silent):
-            self._requests.tell(peer, Ping(), tries_max=1)
+            self._requests.inform(peer, Ping(), tries_max=1)
 
     def check(self) -> None:
         """Assert that groups, silent members and events in flight agree."""
         assert len(self.groups) <= self._settings.group_count_max
         assert len(self._in_flight) <= self._settings.in_flight_count_max
+        self._account.check()
+        requests = (each for group in self.groups.values() for each in group.requests.values())
+        assert self._account.size == sum(map(_stored_bytes, requests))
         in_groups = sum(len(group.in_flight) for group in self.groups.values())
         assert in_groups == len(self._in_flight)
         self._paths.check()
@@ -788,6 +832,14 @@ def _hop_to(member: GroupMember | None) -> Peer | None:
     if member.state in (MemberState.DIRECT, MemberState.HELPER):
         return member.peer
     return member.helper if member.state is MemberState.DELEGATED else None
+
+
+def _stored_bytes(request: Request | None) -> int:
+    """About how many bytes the node stores of a member's request."""
+    if request is None:
+        return 0
+    texts = [request.region, *map(canonical_text, request.predicates)]
+    return _MEMBER_BYTES + sum(map(len, texts)) + sum(map(len, request.contact.addresses))
 
 
 def _unversioned(request: Request) -> Request:

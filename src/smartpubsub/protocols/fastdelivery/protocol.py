@@ -56,13 +56,13 @@ from smartpubsub.seam import (
     Departed,
     Effect,
     Event,
+    Indication,
     Loaded,
     Peer,
     Received,
     Started,
     Timer,
     TimerFired,
-    Told,
 )
 
 NAME = "fast"
@@ -275,9 +275,9 @@ class FastDelivery:
                 self._on_timer(timer)
             case Departed(peer):
                 self._requests.on_departed(peer)
-            case Told(Found() as found):
+            case Indication(Found() as found):
                 self._lookups.on_result(found)
-            case Told(Joined()):
+            case Indication(Joined()):
                 self._on_joined()
             case Loaded(prefix, values) if prefix == self._store.prefix:
                 self._stored = values

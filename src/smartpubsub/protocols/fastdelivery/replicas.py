@@ -49,8 +49,9 @@ class GroupReplicas(FastComponent):
         self._kept: dict[Peer, dict[EventId, tuple[Predicate, Publication, int]]] = {}
         """By the member they are for: the group, the event, and when the replica expires."""
         self._kept_count = 0
-        self._refused: list[tuple[_Replication, Peer]] = []
-        """Replicas that a keeper had no room for, by the member they are for."""
+        self._refused: dict[tuple[_Replication, Peer], None] = {}
+        """Events that a keeper had no room for, and the members they are for; the next tick asks
+        all keepers of the member once more."""
 
     @property
     def count(self) -> int:
@@ -92,8 +93,8 @@ class GroupReplicas(FastComponent):
         self._on_end(replication, peer)
 
     def _on_end(self, replication: _Replication, peer: Peer, answer: Answer | None = None) -> None:
-        if isinstance(answer, NotHelping):
-            self._refused.append((replication, peer))
+        if isinstance(answer, NotHelping) and (replication, peer) not in self._refused:
+            self._refused[replication, peer] = None  # It stays open until the next tick.
             return
         replication.open_count -= 1
         if not replication.open_count:
@@ -120,7 +121,7 @@ class GroupReplicas(FastComponent):
     def tick(self) -> None:
         """Retry refused replications, drop expired replicas, and try to deliver the others."""
         now = self._outbox.now
-        refused, self._refused = self._refused, []
+        refused, self._refused = self._refused, {}
         for replication, peer in refused:
             if replication.is_pending(peer):
                 self._keepers.find(peer, partial(self._replicate, replication, peer))

@@ -102,10 +102,14 @@ class RecentGroupEvents:
 
 @dataclass(slots=True)
 class _GroupReview:
-    """A group in which a helper serves this node."""
+    """A group in which a helper serves this node, or may have done so before a restart."""
 
     since_us: int
-    """The time up to which the owner has answered for; at first, when reviews began."""
+    """The time up to which the owner has answered for.
+
+    At first it is as long ago as owners keep events: the owner knows what this node wanted then.
+    """
+    is_answered: bool = False
     interval_us: int = REVIEW_US_MIN
 
 
@@ -121,9 +125,9 @@ class GroupReviews(FastComponent):
         self._reviews: dict[GroupId, _GroupReview] = {}
 
     def begin(self, group: GroupId) -> None:
-        """Begin to review a group in which a helper serves this node."""
+        """Begin to review a group in which a helper serves this node, or may have done so."""
         if self._settings.has_reviews and group not in self._reviews:
-            self._reviews[group] = _GroupReview(self._outbox.now)
+            self._reviews[group] = _GroupReview(self._outbox.now - RECENT_US)
             self._set_timer(group)
 
     def _set_timer(self, group: GroupId) -> None:
@@ -135,7 +139,7 @@ class GroupReviews(FastComponent):
         review = self._reviews.get(group)
         if review is None:
             return
-        if not self._is_helped(group):
+        if review.is_answered and not self._is_helped(group):
             del self._reviews[group]
             return
         now = self._outbox.now
@@ -150,6 +154,7 @@ class GroupReviews(FastComponent):
         review = self._reviews.get(group)
         if review is None or not isinstance(answer, Reviewed):
             return
+        review.is_answered = True
         missing = [event for event in answer.events if self._deliver(group, event)]
         if missing:
             review.interval_us = REVIEW_US_MIN

@@ -70,6 +70,8 @@ class FastSettings:
     """Groups that a node owns, and groups that it is a member of."""
     member_count_max: int = 100_000
     """Members of one group."""
+    member_bytes_max: int = 32 << 20
+    """Bytes that the node stores of the members of all its groups."""
     in_flight_count_max: int = 100_000
     """Events of an owner that not all members have confirmed."""
     relayed_count_max: int = 100_000
@@ -81,6 +83,9 @@ class FastSettings:
     """Directories that a node keeps."""
     advertisement_count_max: int = 100_000
     """Groups, and standing searches, in one directory."""
+    entry_count_max: int = 200_000
+    """Groups and standing searches in all directories; one peer may have as many as an eighth of
+    the directories."""
     listed_count_max: int = 100_000
     """Searches that were answered with a list a short while ago."""
     page_count: int = 200

@@ -48,30 +48,30 @@ class GroupSignatures:
 
     def advertisement(self, predicate: Predicate) -> Notice:
         """Sign that this node owns a group."""
-        signature = self._signing.vouch(partial(notice_bytes, predicate))
+        signature = self._signing.sign_statement(partial(notice_bytes, predicate))
         return Notice(self._own, predicate, signature)
 
     def is_advertisement_signed(self, notice: Notice) -> bool:
         """Whether the owner of a group has signed its advertisement."""
         content = partial(notice_bytes, notice.predicate)
-        return self._signing.is_vouched(notice.contact.peer, content, notice.signature)
+        return self._signing.is_statement_of(notice.contact.peer, content, notice.signature)
 
     def request(self, predicates: tuple[Predicate, ...], version: int) -> Request:
         """Sign a request with the predicates that this node wants, and its capacity."""
         settings = self._settings
         bare = Request(self._own, predicates, settings.region, settings.capacity, version, b"")
-        return bare._replace(signature=self._signing.vouch(partial(request_bytes, bare)))
+        return bare._replace(signature=self._signing.sign_statement(partial(request_bytes, bare)))
 
     def is_request_signed(self, request: Request) -> bool:
         """Whether the subscriber that a request names has signed it."""
         content = partial(request_bytes, request)
-        return self._signing.is_vouched(request.contact.peer, content, request.signature)
+        return self._signing.is_statement_of(request.contact.peer, content, request.signature)
 
     def invitation(self, group: Predicate, invited: Peer) -> bytes:
         """Sign that a peer may join a private group of this node."""
-        return self._signing.vouch(partial(invitation_bytes, group, invited))
+        return self._signing.sign_statement(partial(invitation_bytes, group, invited))
 
     def is_invited(self, group: Predicate, peer: Peer, invitation: bytes) -> bool:
         """Whether this node has invited a peer to a group of its own."""
         content = partial(invitation_bytes, group, peer)
-        return self._signing.is_vouched(self._own.peer, content, invitation)
+        return self._signing.is_statement_of(self._own.peer, content, invitation)

@@ -29,6 +29,8 @@ from smartpubsub.protocols.spec import (
     a_fifth_if_audited,
 )
 
+STORAGE_SHARE = 32
+"""Members of groups may have the storage divided by this."""
 FASTDELIVERY = "/smartpubsub/fastdelivery/4.0.0"
 
 
@@ -42,6 +44,9 @@ def fast_settings(options: ProtocolOptions) -> FastSettings:
         renew_us=options.renew_us,
         group_count_max=options.limits.get("group_count_max", FastSettings.group_count_max),
     )
+    if "stored_bytes_max" in options.limits:
+        share = options.limits["stored_bytes_max"] // STORAGE_SHARE
+        settings = replace(settings, member_bytes_max=share)
     return replace(settings, **options.overrides)
 
 

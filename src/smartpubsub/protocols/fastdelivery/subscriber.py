@@ -19,6 +19,7 @@ from smartpubsub.protocols.fastdelivery.component import FastComponent
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
 from smartpubsub.protocols.fastdelivery.directory_client import GroupSearch, Inquiry
 from smartpubsub.protocols.fastdelivery.messages import (
+    VERSION_BITS,
     Answer,
     Got,
     GroupEnded,
@@ -47,8 +48,6 @@ from smartpubsub.seam import Peer
 HELPERS_MAX = 2
 """The current helper of a member, and the previous one, which may still bring events."""
 GROUP_ENDED = "its owner has ended the group"
-VERSION_BITS = 28
-"""The request versions of a later incarnation are higher than all those of earlier ones."""
 
 
 class Progress(Enum):
@@ -102,9 +101,9 @@ class GroupSubscription:
     """Why an owner has refused it since the last search."""
     searched_us: int = 0
 
-    def move(self, happening: str) -> None:
+    def move(self, trigger: str) -> None:
         """Go to the next state."""
-        self.progress = SUBSCRIPTION_TRANSITIONS[self.progress, happening]
+        self.progress = SUBSCRIPTION_TRANSITIONS[self.progress, trigger]
 
 
 @dataclass(slots=True, eq=False)
@@ -347,6 +346,8 @@ class GroupSubscriber(FastComponent):
         membership.request = None
         membership.is_answered = True
         self._add_helper(membership, answer.helper)
+        if self._first_version:  # Before the restart, a helper may have dropped events.
+            self._on_helped(membership.id)
         if not membership.wanted or answer.refusal:
             self._memberships.pop(membership.id, None)
         if answer.refusal:

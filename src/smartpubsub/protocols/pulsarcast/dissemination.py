@@ -95,11 +95,11 @@ class TopicDissemination(Component):
 
     def _on_unknown_version(self, peer: Peer, event: TopicEvent) -> None:
         """Learn the version that an event was published in, if the sender is a neighbour."""
-        for replica in self._replicas.by_id.values():
-            if self._membership.is_neighbour(replica, peer):
-                self._replicas.hear_of_version(replica, event.topic, peer)
-                return
-        self._outbox.reject("unwanted")
+        replicas = self._replicas.by_id.values()
+        if any(self._membership.is_neighbour(replica, peer) for replica in replicas):
+            self._replicas.hear_of_event_version(event.topic, peer)
+        else:
+            self._outbox.reject("unwanted")
 
     def publish(self, replica: TopicReplica, event: TopicEvent) -> None:
         """Accept and forward an event that this node has published."""

@@ -149,7 +149,7 @@ def predicate_of(topic: Cid) -> Predicate:
 
 def sealed_draft(draft: Draft, signing: Signing) -> Draft:
     """Return a draft with its author's signature."""
-    return replace(draft, signature=signing.vouch(draft.signed))
+    return replace(draft, signature=signing.sign_statement(draft.signed))
 
 
 def new_event(
@@ -159,7 +159,7 @@ def new_event(
     content = _content(draft, publisher, parents, height)
     before = _signatures_before(draft, publisher)
     signed = encode({**content, "signatures": before})
-    signature = signing.vouch(lambda: signed)
+    signature = signing.sign_statement(lambda: signed)
     block = _with_signatures(signed, len(before), len(before) + 1) + encode(signature)
     return _remembered(
         TopicEvent(

@@ -164,14 +164,19 @@ class Fetcher(Component):
         return self._liveness.at_least(self._settings.fetch_us, 4)
 
     def _source(self, replica: TopicReplica, state: _FetchState) -> Peer | None:
-        """Choose a peer, in turn: informants that know of the event, neighbours, keepers."""
+        """Choose a peer, in turn: informants that know of the event, neighbours, keepers.
+
+        All of these may hide the event, so the author is the last one.
+        """
         informants = [peer for peer, _ in state.unknown.values() if peer]
+        author = [replica.topic.author] if self._settings.has_audits else []
         every = self._others(
             [
                 *informants[:1],
                 *self._membership.neighbours(replica),
                 *informants[:INFORMANTS_MAX],
                 *self._keepers.peers(replica),
+                *author,
             ]
         )
         sources = self._overlay.blame.least_first(every, self._outbox.now, lambda peer: peer)
@@ -228,9 +233,9 @@ class Fetcher(Component):
     def _is_parent_behind(self, replica: TopicReplica, state: _FetchState) -> bool:
         """Whether nodes outside the tree know of events that the parent has not brought."""
         parent, informants = self._membership.parent(replica), state.unknown.values()
-        is_told = parent is not None and any(peer == parent for peer, _ in informants)
+        is_parent_informed = parent is not None and any(peer == parent for peer, _ in informants)
         outside = (peer for peer, _ in informants if peer)
-        return not is_told and any(
+        return not is_parent_informed and any(
             not self._membership.is_neighbour(replica, peer) for peer in outside
         )
 

@@ -440,6 +440,21 @@ class Log:
         heads = [Head(cid, height) for cid, height in self.heads.items()]
         return tuple(heads[-count_max:])
 
+    def newest_tips(self, count_max: int) -> tuple[Head, ...]:
+        """Return the newest heads and, if there is room, parked events without a successor.
+
+        A peer that compares these with its own log finds all events that it lacks. Of parked
+        events the heights may be invented, so no log starts at them. They come last: an adversary
+        that invents parents does not displace heads.
+        """
+        heads = self.newest_heads(count_max)
+        parked = [
+            Head(cid, self.events[cid].height)
+            for cid in self.parked
+            if cid not in self._parked_above
+        ]
+        return (*heads, *parked[::-1][: count_max - len(heads)])
+
     def after(self, place: Place | None) -> list[TopicEvent]:
         """Return the events after a place, in order; all events if it is None."""
         first = 0 if place is None else bisect_right(self._order, place)

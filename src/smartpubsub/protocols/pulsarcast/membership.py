@@ -198,7 +198,7 @@ class Membership(Component):
     _replicas: TopicReplicas
     _store: EventStore
     _is_needed: Callable[[TopicReplica], bool]
-    _tell: Callable[[MembershipNews], None]
+    _report: Callable[[MembershipNews], None]
     _places: dict[Cid, _Place] = field(init=False, default_factory=dict)
 
     def _place(self, replica: TopicReplica) -> _Place:
@@ -372,7 +372,7 @@ class Membership(Component):
         place.parent = contact
         place.silent_beats = place.beat_sent_us = place.redirects = 0
         self._replicas.hear_of_version(replica, message.topic, peer)
-        self._tell(PlaceTaken(replica, message.heads, peer))
+        self._report(PlaceTaken(replica, message.heads, peer))
         self._on_attached(replica, place, message.topic)
 
     def _note_late_answer(self, place: _Place, peer: Peer) -> None:
@@ -429,8 +429,8 @@ class Membership(Component):
     def _become_root(self, replica: TopicReplica, place: _Place) -> None:
         place.move("no closer peer")
         place.proved_us = self._outbox.now
-        self._tell(PlaceTaken(replica, (), None))
-        self._tell(RootActive(replica))
+        self._report(PlaceTaken(replica, (), None))
+        self._report(RootActive(replica))
         self._overlay.find_closest(
             replica.topic.author, partial(self._announce_root, replica, place)
         )
@@ -465,7 +465,7 @@ class Membership(Component):
         return self._outbox.now - place.proved_us >= self._settings.proof_us
 
     def _on_attached(self, replica: TopicReplica, place: _Place, newest: Cid | None) -> None:
-        self._tell(Attached(replica, newest))
+        self._report(Attached(replica, newest))
         waiting, place.waiting = place.waiting, {}
         for contact, below in waiting.values():
             self._admit(replica, place, contact, below)
@@ -563,7 +563,7 @@ class Membership(Component):
             self._look_for_closer(replica, place)
         if place.state in AS_ROOT and self._is_proof_due(place):
             place.proved_us = self._outbox.now
-            self._tell(RootActive(replica))
+            self._report(RootActive(replica))
         self.attach(replica)
 
     def _drop_silent_children(self, place: _Place) -> None:
@@ -628,7 +628,7 @@ class Membership(Component):
             self.attach(replica)
 
     def _beat_of(self, replica: TopicReplica, place: _Place, *, wants_answer: bool) -> Beat:
-        heads = replica.log.newest_heads(self._settings.names_max)
+        heads = replica.log.newest_tips(self._settings.names_max)
         return Beat(replica.id, replica.topic.cid, heads, _below(place), wants_answer)
 
     def send_beat(self, replica: TopicReplica, peer: Peer, *, wants_answer: bool) -> None:
@@ -667,7 +667,7 @@ class Membership(Component):
         else:
             place.silent.heard(peer)
             self._yield_to(replica, place, contact)
-        self._tell(HeadsHeard(replica, message.heads, peer))
+        self._report(HeadsHeard(replica, message.heads, peer))
 
     # --- leaving ---
 
@@ -685,7 +685,7 @@ class Membership(Component):
             self._outbox.queue(place.parent.peer, Leave(replica.id))
         self._store.drop(replica)
         self._places.pop(replica.id, None)
-        self._tell(TopicLeft(replica))
+        self._report(TopicLeft(replica))
         return True
 
     # --- for the protocol ---

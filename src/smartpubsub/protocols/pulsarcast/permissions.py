@@ -61,7 +61,7 @@ class Permissions:
 
 def check_topic(topic: Topic, witness: Witness, latest_us: int) -> None:
     """Refuse a topic that its author has not signed, or that is dated in the future."""
-    if not witness.is_vouched(topic.author, lambda: topic.signed, topic.signature):
+    if not witness.is_statement_of(topic.author, lambda: topic.signed, topic.signature):
         raise RefusalError(Reason.FORGED, f"the topic {topic.name!r} is not signed by its author")
     if topic.created_us > latest_us:
         raise RefusalError(Reason.FUTURE_DATED, f"the topic {topic.name!r} is dated in the future")
@@ -87,7 +87,7 @@ def check_next_version(topic: Topic, newest: Topic) -> None:
 
 def check_draft(draft: Draft, witness: Witness) -> None:
     """Refuse a draft that its author has not signed."""
-    if not witness.is_vouched(draft.id.publisher, draft.signed, draft.signature):
+    if not witness.is_statement_of(draft.id.publisher, draft.signed, draft.signature):
         raise RefusalError(Reason.FORGED, "a request that is not signed by its author")
 
 
@@ -115,7 +115,7 @@ def check_event(
         raise RefusalError(Reason.FUTURE_DATED, "an event that is dated in the future")
     if event.height < 1 or (event.height == 1) == bool(event.parents):
         raise RefusalError(Reason.CYCLIC, "an event whose height does not fit its links")
-    if not witness.is_vouched(event.publisher, event.signed, event.signature):
+    if not witness.is_statement_of(event.publisher, event.signed, event.signature):
         raise RefusalError(Reason.FORGED, "an event that is not signed by its publisher")
     if event.publisher != author:
         check_draft(event.draft, witness)

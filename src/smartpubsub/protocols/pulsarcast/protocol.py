@@ -77,13 +77,13 @@ from smartpubsub.seam import (
     Disconnected,
     Effect,
     Event,
+    Indication,
     Load,
     Loaded,
     Peer,
     Received,
     Started,
     TimerFired,
-    Told,
 )
 
 NAME = "pulsarcast"
@@ -281,7 +281,7 @@ class Pulsarcast:
         self.subscriptions.end(number)
         return self._outbox.take()
 
-    def take_told(self, number: int, event: Cid, now: int) -> list[Effect]:
+    def acknowledge(self, number: int, event: Cid, now: int) -> list[Effect]:
         """Take an event of a durable subscription, and all that were delivered before it."""
         self._outbox.now = now
         self.subscriptions.take(number, event)
@@ -365,16 +365,16 @@ class Pulsarcast:
                     self._on_parcel(Contact.of(peer, addresses), messages)
             case TimerFired((_, *name)):
                 self._on_timer_fired(name)
-            case Told(Joined()):
+            case Indication(Joined()):
                 self._overlay.note_joined()
                 self._begin()
             case Disconnected(peer):
                 self.membership.on_disconnected(peer)
                 self.keepers.on_disconnected(peer)
-            case Departed(peer) | Told(Lost(peer)):
+            case Departed(peer) | Indication(Lost(peer)):
                 self.membership.on_departed(peer)
                 self.keepers.on_departed(peer)
-            case Told(item):
+            case Indication(item):
                 self._overlay.on_result(item)
             case Started(incarnation):
                 self._publisher.start(incarnation)
@@ -466,8 +466,8 @@ class Pulsarcast:
     def _on_version(self, replica: TopicReplica, peer: Peer) -> None:
         self.membership.send_beat(replica, peer, wants_answer=True)
 
-    def _on_pruned(self, replica: TopicReplica, pruned: Sequence[TopicEvent]) -> None:
-        self.subscriptions.on_pruned(replica, pruned)
+    def _on_pruned(self, pruned: Sequence[TopicEvent]) -> None:
+        self.subscriptions.on_pruned(pruned)
 
     def _on_accepted(self, replica: TopicReplica, event: TopicEvent, peer: Peer | None) -> None:
         self.fetcher.on_accepted(replica, event, peer)

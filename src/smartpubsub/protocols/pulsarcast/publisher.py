@@ -59,7 +59,8 @@ EARLY_BYTES_MAX = 64 << 20
 _DRAFT_BYTES = 512
 """About how much memory a draft takes beside its payload."""
 PUTS_AT_ONCE_MAX = 16
-"""How many descriptors a node that has restarted stores again at each heartbeat."""
+"""How many descriptors a node stores again at each heartbeat: after a restart, and of those that no
+node has stored."""
 
 
 @dataclass(slots=True, eq=False)
@@ -192,6 +193,8 @@ class TopicPublisher(Component):
     """New versions, and how many stores of each have not ended."""
     _restored: deque[Topic] = field(init=False, default_factory=deque)
     """Descriptors of this node's topics that it has not stored again since it started."""
+    _unput: deque[tuple[Cid, Topic]] = field(init=False, default_factory=deque)
+    """New versions, and descriptors of them that no node has stored."""
 
     def start(self, incarnation: int) -> None:
         """Number announcements within this incarnation."""
@@ -208,7 +211,9 @@ class TopicPublisher(Component):
         self.beat()
 
     def beat(self) -> None:
-        """Store the next of the restored descriptors."""
+        """Store the next of the restored descriptors, and of those that no node has stored."""
+        for _ in range(min(PUTS_AT_ONCE_MAX, len(self._unput))):
+            self._put(*self._unput.popleft())
         for _ in range(min(PUTS_AT_ONCE_MAX, len(self._restored))):
             descriptor = self._restored.popleft()
             self._overlay.put(descriptor.cid, descriptor.block, self._on_put_again)
@@ -279,7 +284,7 @@ class TopicPublisher(Component):
         if put.copies:
             self._on_stored(topic)
         else:
-            self._put(topic, descriptor)
+            self._unput.append((topic, descriptor))  # There may be room at the next heartbeat.
 
     def _on_stored(self, topic: Cid) -> None:
         self._unstored[topic] -= 1
@@ -449,6 +454,9 @@ class RequestServer(Component):
         replica = self._replicas.get(message.topic_id)
         if replica is None or not self._membership.is_attached(replica):
             return  # The author retransmits it.
+        if self._keepers.pending_count(replica) >= self._settings.pending_count_max:
+            self._outbox.reject("too many requests")
+            return
         try:
             draft = read_draft(message.draft)
             self._permissions.check_draft(draft)
@@ -484,6 +492,9 @@ class RequestServer(Component):
             self._make_room()
             queue = self._queues[key] = _AuthorQueue(next_turn=message.first_turn)
         queue.next_turn = max(queue.next_turn, message.first_turn)
+        # The author has answers to the turns before, perhaps from other publishers.
+        for turn in [turn for turn in queue.early if turn < queue.next_turn]:
+            self._release(queue, peer, turn)
         if message.turn <= queue.next_turn:
             self._publish(replica, peer, message.start, message.turn, draft)
             queue.next_turn = max(queue.next_turn, message.turn + 1)
@@ -535,7 +546,7 @@ class RequestServer(Component):
         """Assert that no draft waits whose turn has come, and the limits."""
         assert len(self._queues) <= AUTHORS_MAX
         for queue in self._queues.values():
-            assert queue.next_turn not in queue.early
+            assert all(turn > queue.next_turn for turn in queue.early)
             assert len(queue.early) <= self._settings.request_count_max
         drafts = [draft for queue in self._queues.values() for draft in queue.early.values()]
         assert self._early_drafts.size == sum(map(_memory_of, drafts))

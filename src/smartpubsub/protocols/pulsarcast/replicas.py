@@ -188,6 +188,15 @@ class TopicReplicas(Component):
         if cid not in replica.versions:
             self._search.find(cid, partial(self._on_mentioned, replica, peer), peer)
 
+    def hear_of_event_version(self, cid: Cid, peer: Peer) -> None:
+        """Learn the version of an event that a peer has sent, whichever topic it is of."""
+        self._search.find(cid, partial(self._on_event_version, peer), peer)
+
+    def _on_event_version(self, peer: Peer, topic: Topic | None) -> None:
+        replica = None if topic is None else self._by_id.get(topic.stable_id)
+        if replica is not None:
+            self._on_mentioned(replica, peer, topic)
+
     def _on_mentioned(self, replica: TopicReplica, peer: Peer, topic: Topic | None) -> None:
         if topic is not None and self.is_current(replica):
             self.learn(replica, topic)

@@ -16,7 +16,7 @@ class EventStore(Component):
     """Adds events to logs and storage, and prunes them; `on_pruned` is called with pruned ones."""
 
     _replicas: TopicReplicas
-    _on_pruned: Callable[[TopicReplica, Sequence[TopicEvent]], None]
+    _on_pruned: Callable[[Sequence[TopicEvent]], None]
     stored_bytes: int = field(init=False, default=0)
     """The size of all events of all topics."""
 
@@ -63,7 +63,7 @@ class EventStore(Component):
         pruned = replica.log.prune(retention, self._outbox.now)
         if pruned:
             self._forget(pruned)
-            self._on_pruned(replica, pruned)
+            self._on_pruned(pruned)
             self._replicas.store_state(replica)
 
     def _forget(self, events: Iterable[TopicEvent]) -> None:

@@ -208,18 +208,15 @@ class TopicSubscriptions(Component):
         self._persistence.forget_waiting(number, taken)
         return len(taken)
 
-    def on_pruned(self, replica: TopicReplica, pruned: Sequence[TopicEvent]) -> None:
+    def on_pruned(self, pruned: Sequence[TopicEvent]) -> None:
         """Drop pruned events that wait for durable subscriptions, and count them."""
-        subscriptions = self._by_topic.get(replica.id)
-        for number in () if subscriptions is None else subscriptions.all:
-            waiting = self._waiting.get(number)
-            if waiting is None:
-                continue
+        for number, waiting in self._waiting.items():
             lost = [event.cid for event in pruned if event.cid in waiting]
             for cid in lost:
                 del waiting[cid]
-            self.dropped[number] += len(lost)
-            self._persistence.forget_waiting(number, lost)
+            if lost:
+                self.dropped[number] += len(lost)
+                self._persistence.forget_waiting(number, lost)
 
     def check(self) -> None:
         """Assert that the indexes agree, and that topics with subscriptions have replicas."""

@@ -181,7 +181,7 @@ def new_topic(
             "eventLinking": rules.linking.value,
         },
     }
-    signature = signing.vouch(lambda: encode(content))
+    signature = signing.sign_statement(lambda: encode(content))
     return read_topic(encode({**content, "signature": signature}))
 
 

@@ -195,16 +195,18 @@ class FailureDetector:
             self._send_probe(peer)
             return
         del self._probing[peer]
-        self._report_down(peer)
+        self._report_down(peer, was_down=self.is_down(peer))
 
     def on_departed(self, peer: Peer) -> None:
         """Find a peer down that has said goodbye, or whose machine refuses connections."""
+        self._end_probing(peer)
+        self._report_down(peer, was_down=self.is_down(peer))
+
+    def _end_probing(self, peer: Peer) -> None:
         if self._probing.pop(peer, None) is not None:
             self._outbox.cancel_timer((PROBE_TIMER, peer))
-        self._report_down(peer)
 
-    def _report_down(self, peer: Peer) -> None:
-        was_down = self.is_down(peer)
+    def _report_down(self, peer: Peer, *, was_down: bool) -> None:
         self.suspect(peer)
         self._report(PeerDown(peer, was_down))
 
@@ -217,8 +219,10 @@ class FailureDetector:
     def ban(self, peer: Peer) -> None:
         """Treat a peer as down for ever, even if it sends messages."""
         if peer not in self._banned:
+            was_down = self.is_down(peer)
             self._banned[peer] = None
-            self.on_departed(peer)
+            self._end_probing(peer)
+            self._report_down(peer, was_down=was_down)
 
     def hear(self, peer: Peer) -> None:
         """Note that a message from a peer has arrived."""
@@ -240,8 +244,7 @@ class FailureDetector:
         sent_us = unanswered.pop(number)
         if not unanswered:
             del self._unanswered[peer]
-        if self._probing.pop(peer, None) is not None:
-            self._outbox.cancel_timer((PROBE_TIMER, peer))
+        self._end_probing(peer)
         before = self._incarnations.get(peer)
         self._incarnations[peer] = incarnation
         if before is not None and before != incarnation:

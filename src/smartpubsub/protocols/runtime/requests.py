@@ -18,7 +18,7 @@ REQUEST_TIMER = "request"
 NUMBER_BITS = 32
 """The numbers of a later incarnation are higher than all those of earlier ones."""
 
-TOLD_MAX = 256
+STATEMENTS_PENDING_MAX = 256
 """The statements to one peer that may wait for its acknowledgement."""
 PENDING_MAX = 1 << 17
 """The questions to all peers that may wait for an answer."""
@@ -62,7 +62,10 @@ class _PendingRequest(Generic[Question, Answer]):
     sent_us: int
     """When the question was first sent."""
     transmissions: int = 1
-    """0 for a question that was never sent, because too many were pending."""
+    """Since the peer last reported progress; 0 for a question that was never sent, because too many
+    were pending."""
+    was_repeated: bool = False
+    """Whether it was ever sent again: the answer may be one to either transmission."""
 
 
 class Requests(Generic[Question, Answer]):
@@ -91,7 +94,7 @@ class Requests(Generic[Question, Answer]):
         self._pending: dict[int, _PendingRequest[Question, Answer]] = {}
         self._counts: Counter[Peer] = Counter()
         """The number of pending requests by peer."""
-        self._told: dict[Peer, dict[int, None]] = {}
+        self._statements: dict[Peer, dict[int, None]] = {}
         """The numbers of pending statements by peer, the oldest first."""
         self._deadlines: Deadlines[int] = Deadlines(outbox, REQUEST_TIMER)
 
@@ -139,16 +142,16 @@ class Requests(Generic[Question, Answer]):
             self._deadlines.set(number, 0)
         return number
 
-    def tell(self, peer: Peer, statement: Question, *, tries_max: int | None = None) -> None:
+    def inform(self, peer: Peer, statement: Question, *, tries_max: int | None = None) -> None:
         """Send a statement until the peer acknowledges it; the caller does not wait for that.
 
         Other peers can cause such statements, so only the newest ones to a peer stay pending.
         """
         number = self.ask(peer, statement, ignore_answer, tries_max=tries_max)
-        told = self._told.setdefault(peer, {})
-        told[number] = None
-        if len(told) > TOLD_MAX:
-            self.cancel(next(iter(told)))
+        pending = self._statements.setdefault(peer, {})
+        pending[number] = None
+        if len(pending) > STATEMENTS_PENDING_MAX:
+            self.cancel(next(iter(pending)))
 
     def answer(self, peer: Peer, number: int, answer: Answer) -> None:
         """Answer the question that a peer sent under a number."""
@@ -165,11 +168,11 @@ class Requests(Generic[Question, Answer]):
         self._counts[peer] -= 1
         if not self._counts[peer]:
             del self._counts[peer]
-        told = self._told.get(peer)
-        if told is not None:
-            told.pop(number, None)
-            if not told:
-                del self._told[peer]
+        pending = self._statements.get(peer)
+        if pending is not None:
+            pending.pop(number, None)
+            if not pending:
+                del self._statements[peer]
 
     def awaits(self, peer: Peer, number: int) -> bool:
         """Whether a peer was asked a question of this number that it has not answered."""
@@ -183,7 +186,9 @@ class Requests(Generic[Question, Answer]):
         self._forget(number)
         self._deadlines.cancel(number)
         round_trip_us = self._outbox.now - request.sent_us
-        self._timeouts.sample(round_trip_us, transmissions=request.transmissions)
+        least = 2 if request.was_repeated else 1  # Progress counts from 1 again.
+        transmissions = max(request.transmissions, least)
+        self._timeouts.sample(round_trip_us, transmissions=transmissions)
         request.on_answer(answer)
 
     def on_progress(self, peer: Peer, number: int) -> None:
@@ -210,6 +215,7 @@ class Requests(Generic[Question, Answer]):
             request.on_failure()
             return
         request.transmissions += 1
+        request.was_repeated = True
         request.question = self._mark_resend(request.question)
         self._send(request.peer, number, request.question)
         self._set_timer(number, request.transmissions)
@@ -230,9 +236,9 @@ class Requests(Generic[Question, Answer]):
             assert number <= self._last_number, "a pending request has a number of the future"
             assert 0 <= request.transmissions <= request.tries_max, "a request is sent too often"
         assert self._counts == Counter(request.peer for request in self._pending.values())
-        for told in self._told.values():
-            assert 0 < len(told) <= TOLD_MAX, "too many statements are pending"
-            assert told.keys() <= self._pending.keys(), "a statement is not pending"
+        for pending in self._statements.values():
+            assert 0 < len(pending) <= STATEMENTS_PENDING_MAX, "too many statements are pending"
+            assert pending.keys() <= self._pending.keys(), "a statement is not pending"
 
     def _pending_to(self, peer: Peer, number: int) -> _PendingRequest[Question, Answer] | None:
         request = self._pending.get(number)

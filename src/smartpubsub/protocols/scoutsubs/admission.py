@@ -32,6 +32,8 @@ from smartpubsub.protocols.seen import Seen
 from smartpubsub.seam import Peer
 
 RECENT_COUNT_MAX = 200
+RECENT_BYTES_MAX = 64 << 20
+"""How many recent events of an attribute a rendezvous keeps, and their size in all attributes."""
 
 
 def _key_of(part: Raise) -> EventKey:
@@ -73,6 +75,7 @@ class Admission:
         self._recent: dict[str, deque[tuple[Raise, int]]] = {}
         """The last events that were admitted here, and when they were published; another
         rendezvous may need them too."""
+        self._recent_bytes = 0
         self._early: Reorder[EventKey, Raise] = Reorder(self._go_on_with)
         self._overdue: Seen[EventKey] = Seen(settings.seen_us, settings.seen_count_max)
         """Predecessors that did not arrive in time; no event waits for them again."""
@@ -106,11 +109,7 @@ class Admission:
         id, attribute = part.event.id, part.attribute
         key = (id, attribute)
         if key in self._admitted and key not in self._disowned:
-            flight = self._dissemination.root_flight(key)
-            if flight is None or flight.is_acknowledged:
-                self._answer(id, attribute)
-            if part.wants_all and flight is None:
-                self._outbox.queue(id.publisher, Completed(id, attribute))
+            self._admit_again(part)
         elif not self._signing.is_signed(part.event):
             self._outbox.reject("signature")
         elif self._admitted.is_replay(key):
@@ -130,6 +129,40 @@ class Admission:
             if self._early:
                 self._early.pass_on(_key_of(part))
 
+    def _admit_again(self, part: Raise) -> None:
+        """Answer for an event that was admitted before.
+
+        A publisher that wants more replicas publishes an event anew: it was created before and is
+        no retransmission. The nodes that can be replicas by now record it then.
+        """
+        id, attribute = key = _key_of(part)
+        flight = self._dissemination.root_flight(key)
+        if flight is not None and not flight.is_acknowledged:
+            return
+        if part.age_ms and not part.is_retry and self._may_record_again(part):
+            self._membership.check_root(attribute)
+            if not self._membership.is_root(attribute):
+                self._forwarding.forward(part, None)
+            elif flight is None:
+                self._begin_again(self._flight(part))
+            else:
+                self._custody.record_again(flight)
+            return
+        self._answer(id, attribute)
+        if part.wants_all and flight is None:
+            self._outbox.queue(id.publisher, Completed(id, attribute))
+
+    def _may_record_again(self, part: Raise) -> bool:
+        is_young = self._began_us(part.age_ms) > self._outbox.now - 2 * self._settings.renew_us
+        has_room = not self._dissemination.is_full and self._has_room_for(part.event)
+        is_permitted = self._settings.is_reliable and is_young and has_room
+        return is_permitted and self._signing.is_signed(part.event)
+
+    def _begin_again(self, flight: RootFlight) -> None:
+        """Take custody of an event that other nodes, or this one, had in custody before."""
+        self._dissemination.spread(flight, is_resend=True)
+        self._custody.take(flight)
+
     def _has_room_for(self, event: Publication) -> bool:
         return self._persistence.has_room_for(event, self._proximity.own.peer)
 
@@ -138,9 +171,8 @@ class Admission:
         self._membership.use(attribute)
         self._admitted.add((event.id, attribute), now)
         self._publishers.add((event.id.publisher, attribute), now)
-        recent = self._recent.setdefault(attribute, deque(maxlen=RECENT_COUNT_MAX))
         flight = self._flight(part)
-        recent.append((part, flight.began_us))
+        self._keep_recent(part, flight.began_us)
         self._filters.set_recent(attribute, has_recent=True)
         # In unreliable variants a child that forwards an event has sent it down already.
         table = self._filters.tables[attribute]
@@ -153,6 +185,27 @@ class Admission:
             self._custody.take(flight)
         else:
             self._answer(event.id, attribute)
+
+    def _keep_recent(self, part: Raise, began_us: int) -> None:
+        recent = self._recent.setdefault(part.attribute, deque())
+        recent.append((part, began_us))
+        self._recent_bytes += part.event.wire_bytes
+        if len(recent) > RECENT_COUNT_MAX:
+            self._drop_recent(part.attribute)
+        while self._recent_bytes > RECENT_BYTES_MAX:
+            self._drop_recent(next(iter(self._recent)))
+
+    def _drop_recent(self, attribute: str) -> None:
+        """Drop the oldest of the recent events of an attribute."""
+        recent = self._recent[attribute]
+        self._recent_bytes -= recent.popleft()[0].event.wire_bytes
+        if not recent:
+            del self._recent[attribute]
+
+    def _take_recent(self, attribute: str) -> deque[tuple[Raise, int]]:
+        recent = self._recent.pop(attribute, deque())
+        self._recent_bytes -= sum(part.event.wire_bytes for part, _ in recent)
+        return recent
 
     def _flight(self, part: Raise | Record) -> RootFlight:
         return RootFlight(
@@ -235,18 +288,23 @@ class Admission:
         oldest = self._outbox.now - 2 * self._settings.renew_us
         for part in records:
             key = (part.event.id, part.attribute)
+            if part.attribute != attribute:
+                self._outbox.reject("records")  # Only a node that lies sends these.
+                continue
             if self._dissemination.is_full:
                 self._outbox.reject("events")
                 continue  # It stays where it is kept, and there may be room later.
+            was_kept = key in self._replicas.kept
             self._replicas.forget(key)
             if self._began_us(part.age_ms) <= oldest:
                 continue  # A subscriber without it has lapsed.
             if not self._signing.is_signed(part.event):
                 self._outbox.reject("signature")
-            elif self._admitted.add(key, self._outbox.now):
-                flight = self._flight(part)
-                self._dissemination.spread(flight, is_resend=True)
-                self._custody.take(flight)
+            elif self._admitted.add(key, self._outbox.now) or (
+                # This node has handed it over, and the other rendezvous has not completed it.
+                was_kept and self._dissemination.root_flight(key) is None
+            ):
+                self._begin_again(self._flight(part))
 
     def hand_over(self, attribute: str) -> None:
         """Hand the events of this node to the rendezvous that has taken its place.
@@ -255,7 +313,7 @@ class Admission:
         gets events that are confirmed here; subscribers deliver an event once.
         """
         oldest = self._outbox.now - 2 * self._settings.renew_us
-        for part, began_us in self._recent.pop(attribute, ()):
+        for part, began_us in self._take_recent(attribute):
             if began_us > oldest:
                 age_ms = (self._outbox.now - began_us) // MS
                 self._forwarding.forward(
@@ -279,7 +337,7 @@ class Admission:
 
     def forget(self, attribute: str) -> None:
         """Forget a tree that the node leaves."""
-        self._recent.pop(attribute, None)
+        self._take_recent(attribute)
 
     # --- events that are kept for other rendezvous ---
 
@@ -329,4 +387,6 @@ class Admission:
             part = self._early.get(key)
             assert part is not None
             assert part.previous < part.event.id.number
-        assert all(len(recent) <= RECENT_COUNT_MAX for recent in self._recent.values())
+        assert all(0 < len(recent) <= RECENT_COUNT_MAX for recent in self._recent.values())
+        events = [part.event for recent in self._recent.values() for part, _ in recent]
+        assert self._recent_bytes == sum(event.wire_bytes for event in events) <= RECENT_BYTES_MAX

@@ -98,7 +98,7 @@ class Attestation:
             return
         statements = [partial(_statement, queue[place]) for queue, place in places]
         for (queue, place), evidence in zip(
-            places, self._signing.vouch_for_all(statements), strict=True
+            places, self._signing.sign_statements(statements), strict=True
         ):
             queue[place] = queue[place]._replace(evidence=evidence)  # type: ignore[call-arg]
 

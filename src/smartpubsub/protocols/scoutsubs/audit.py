@@ -37,6 +37,7 @@ from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
 from smartpubsub.protocols.scoutsubs.local_delivery import LocalDelivery
 from smartpubsub.protocols.scoutsubs.membership import TreeMembership
 from smartpubsub.protocols.scoutsubs.messages import Audit, Audited, Missed, SignedAnswer
+from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import attribute_of, base_name, is_split
 from smartpubsub.protocols.scoutsubs.timeouts import MS, ResponseTimes
@@ -117,15 +118,17 @@ class _AuditedTree:
     """An attribute's tree that this node has subscriptions in, with its shards."""
 
     interval_us: int
+    began_us: int
+    """Since when this node audits it."""
     since_us: dict[int, int] = field(default_factory=dict)
-    """By subscription: since when it is in force."""
+    """By subscription: since when it is in force; after a restart, since before it."""
     got: deque[_ReceivedEvent] = field(default_factory=deque)
     """The recent events."""
     asked: dict[Peer, _Question] = field(default_factory=dict)
     """The questions that keepers have not answered."""
     answered_us: dict[Peer, int] = field(default_factory=dict)
     """The time up to which each keeper has named all events that have reached it."""
-    own_until_us: int = 0
+    own_until_us: int = -1 << 62
     """The time up to which this node has looked through the events that it keeps itself."""
     turn: int = 0
     """How many audits there were."""
@@ -169,6 +172,7 @@ class Auditor:
     _lookup: TreeKeepers
     _own_keeper: AuditKeeper
     _convictions: Convictions
+    _persistence: Persistence
     _rng: Random
 
     def __post_init__(self) -> None:
@@ -192,9 +196,24 @@ class Auditor:
             if len(self._trees) >= TREES_MAX:
                 self._outbox.reject("audited trees")
                 return
-            audited = self._trees[tree] = _AuditedTree(self._settings.audit_us_min)
+            least_us, now = self._settings.audit_us_min, self._outbox.now
+            audited = self._trees[tree] = _AuditedTree(least_us, now)
             self._set_timer(tree, audited)
-        audited.since_us.setdefault(number, self._outbox.now)
+        if number not in audited.since_us:
+            audited.since_us[number] = self._in_force_since_us(number)
+
+    def _in_force_since_us(self, number: int) -> int:
+        """Since when a subscription is in force, also if the node has restarted since.
+
+        The node may have missed events of that time that are promised to it. If its clock was set
+        back, any event that keepers still keep may be one of them.
+        """
+        now, since_us = self._outbox.now, self._persistence.take_since(number)
+        if since_us is not None and since_us <= now:
+            return since_us
+        since_us = now if since_us is None else now - KEPT_US
+        self._persistence.keep_since(number, since_us)
+        return since_us
 
     def on_event(self, event: Publication, tree: str) -> None:
         """Note an event that the tree has brought."""
@@ -244,6 +263,7 @@ class Auditor:
         own = () if table is None else table.own
         for number in [number for number in audited.since_us if number not in own]:
             del audited.since_us[number]
+            self._persistence.drop_since(number)
         if not audited.since_us:
             del self._trees[tree]
             return
@@ -431,11 +451,17 @@ class Auditor:
         audited.got.append(_ReceivedEvent(event.id, now, bool(numbers)))
         if not numbers or not self._delivery.deliver_early(Delivery(event, numbers, 0)):
             return False
-        audited.brought[event.id] = self._blame_parent(tree)
-        audited.late.append((event, came.first_us))
-        for keeper, (answer, question) in audited.answers.items():
-            self._accuse_if_left_out(audited, keeper, answer, question, event, came.first_us)
+        if came.last_us >= audited.began_us:  # No node is to blame for what a restart has lost.
+            self._note_lost(tree, audited, event, came.first_us)
         return True
+
+    def _note_lost(
+        self, tree: str, audited: _AuditedTree, event: Publication, came_us: int
+    ) -> None:
+        audited.brought[event.id] = self._blame_parent(tree)
+        audited.late.append((event, came_us))
+        for keeper, (answer, question) in audited.answers.items():
+            self._accuse_if_left_out(audited, keeper, answer, question, event, came_us)
 
     def _blame_parent(self, tree: str) -> Peer:
         """Blame the parent for an event that has not arrived; return the parent, empty for none.

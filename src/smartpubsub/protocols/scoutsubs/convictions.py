@@ -88,18 +88,18 @@ class Convictions:
         signed = self._signed.get((answer.keeper, part.id, answer.attribute))
         if event is None or signed is None or signed.incarnation != answer.incarnation:
             return
-        told = self.convicted.get(answer.keeper)
-        if told is None:
-            told = Convict(event, signed.place, signed.evidence, answer)
-            if not self._proves(told):
+        conviction = self.convicted.get(answer.keeper)
+        if conviction is None:
+            conviction = Convict(event, signed.place, signed.evidence, answer)
+            if not self._proves(conviction):
                 self._outbox.reject("accusations")
                 return
-            self._convict(told)
+            self._convict(conviction)
             for keeper in self._keepers.found(answer.attribute):
                 if keeper != peer:
-                    self._outbox.queue(keeper, told)
+                    self._outbox.queue(keeper, conviction)
         if peer != self._own:
-            self._outbox.queue(peer, told)
+            self._outbox.queue(peer, conviction)
 
     def on_convict(self, _: Peer, part: Convict) -> None:
         """Verify the conviction that another node sends."""

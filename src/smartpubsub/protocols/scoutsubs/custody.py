@@ -30,6 +30,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
 )
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
+from smartpubsub.protocols.scoutsubs.replicas import EventReplicas
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shards import Shards
 from smartpubsub.protocols.scoutsubs.timeouts import AdaptiveTimeout
@@ -48,6 +49,7 @@ class Custody:
     _filters: Filters
     _history: History
     _audits: AuditKeeper
+    _replicas: EventReplicas
     _shards: Shards
     _dissemination: Dissemination
     _forwarding: Forwarding
@@ -66,6 +68,12 @@ class Custody:
         self._audits.keep(flight.event, flight.attribute)
         self._record(flight, record)
         self._track(flight)
+        self._acknowledge_if_recorded(flight)
+
+    def record_again(self, flight: RootFlight) -> None:
+        """Acknowledge an event once more, after the replicas of now have recorded it."""
+        flight.move("published again")
+        self._record(flight)
         self._acknowledge_if_recorded(flight)
 
     def _track(self, flight: RootFlight) -> None:
@@ -104,18 +112,18 @@ class Custody:
             flight.acknowledge()
             self._outbox.reject("records")
             reason = "a replica of the rendezvous has too many events in flight; try later"
-            self._tell_publisher(Admitted(part.id, part.attribute, reason))
+            self._answer_publisher(Admitted(part.id, part.attribute, reason))
         self._acknowledge_if_recorded(flight)
 
     def _acknowledge_if_recorded(self, flight: RootFlight) -> None:
         if not flight.recording:
             if not flight.is_acknowledged:
                 flight.acknowledge()
-                holders = tuple([Holder(*held) for held in flight.holders.items()])
-                self._tell_publisher(Admitted(*flight.key, "", holders=holders))
+                holders = tuple([Holder(peer, flight.holders[peer]) for peer in flight.recorded])
+                self._answer_publisher(Admitted(*flight.key, "", holders=holders))
             self._conclude(flight)
 
-    def _tell_publisher(self, part: Admitted | Completed) -> None:
+    def _answer_publisher(self, part: Admitted | Completed) -> None:
         self._outbox.queue(part.id.publisher, part)
 
     # --- confirmation and retransmission ---
@@ -139,14 +147,15 @@ class Custody:
         self._dissemination.end(flight)
         self._deadlines.cancel(flight.key)
         self._shards.on_concluded(flight.key)
-        self._history.on_done(flight.key)
+        if flight.key not in self._replicas.kept:  # Otherwise another rendezvous completes it.
+            self._history.on_done(flight.key)
         keeping = dict.fromkeys(flight.recorded)
         for replica in self._proximity.farther(attribute.encode(), self._settings.backups):
             keeping[replica.peer] = None
         for peer in keeping:
             self._outbox.queue_late(peer, Done(id, attribute))
         if flight.wants_all:
-            self._tell_publisher(Completed(id, attribute))
+            self._answer_publisher(Completed(id, attribute))
 
     def _set_timer(self, flight: RootFlight) -> None:
         settings = self._settings

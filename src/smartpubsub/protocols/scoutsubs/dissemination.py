@@ -168,10 +168,9 @@ class Dissemination:
             return  # The children may not be known yet; the event will be retransmitted.
         now, key = self._outbox.now, (part.event.id, part.attribute)
         flight = self._flights.get(key, _NO_FLIGHTS).get(part.on_behalf)
-        if flight is not None:
-            if isinstance(flight, RootFlight):
-                self._confirm(peer, key, NO_PEER)  # This node has custody of it.
-                return
+        if isinstance(flight, RootFlight):
+            self._on_notify_in_custody(peer, flight)
+        elif flight is not None:
             flight.upstream = peer
             is_due = now - flight.retransmitted_us >= self._times.timeout_us
             if part.is_resend and is_due:
@@ -196,6 +195,16 @@ class Dissemination:
             former = table.former_interested(part.event.predicate, now - late_us)
             flight = Flight(part.event, part.attribute, part.hops, peer, now)
             self.spread(flight, former=former)
+
+    def _on_notify_in_custody(self, peer: Peer, flight: RootFlight) -> None:
+        """Confirm an event in custody of this node, a former rendezvous, after its children have.
+
+        If this node restarts before that, its children depend on the present rendezvous, which
+        retransmits the event until then. Two nodes that take each other for a child do not wait
+        for each other.
+        """
+        if all(target == peer for target in flight.targets):
+            self._confirm(peer, flight.key, NO_PEER)
 
     def spread(
         self,
@@ -293,7 +302,7 @@ class Dissemination:
         """
         link = self._link(flight.attribute, child)
         by_child = child.contact.peer
-        path = child.direct.peer if child.direct else by_child
+        path = child.shortcut.peer if child.shortcut else by_child
         if path != link.path and not self._detector.is_down(link.path):
             ago_us = self._outbox.now - link.sent_us
             has_arrived = self._settings.is_reliable or ago_us >= self._times.timeout_us
@@ -310,7 +319,7 @@ class Dissemination:
             link.outstanding += 1
         link.path, link.sent_us = path, self._outbox.now
         event, attribute = flight.event, flight.attribute
-        goes_straight = path == (child.direct or child.contact).peer
+        goes_straight = path == (child.shortcut or child.contact).peer
         if goes_straight and child.gets_elsewhere(event.predicate):
             self._outbox.queue(path, Offer(event.id, attribute, event.predicate))
         else:
@@ -517,7 +526,8 @@ class Dissemination:
     def on_peer_down(self, peer: Peer) -> None:
         """Send the events for the nodes below a child that is down to its replicas."""
         for flight in self._flights_to(peer):
-            if flight.targets[peer].backups:
+            target = flight.targets.get(peer)  # A node that stands in may confirm to itself.
+            if target is not None and target.backups:
                 self.retransmit_to(flight, peer)
 
     def _flights_to(self, peer: Peer) -> list[Flight]:

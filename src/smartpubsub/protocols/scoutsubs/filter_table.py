@@ -57,7 +57,7 @@ class ScoutChild:
     heard_us: int
     filters: dict[Predicate, int] = field(default_factory=dict)
     """With the keys under which they are indexed."""
-    direct: Contact | None = None
+    shortcut: Contact | None = None
     """The shortcut: events may go to this node, past the child."""
     backups: tuple[Contact, ...] = ()
     """The replicas of the child's own table."""
@@ -69,9 +69,9 @@ class ScoutChild:
     """The latest of its versions that it knows to be in force; 0 for none."""
     state: ChildState = ChildState.ENTERING
 
-    def move(self, happening: str) -> None:
+    def move(self, trigger: str) -> None:
         """Go on along the table of transitions."""
-        self.state = CHILD_TRANSITIONS[self.state, happening]
+        self.state = CHILD_TRANSITIONS[self.state, trigger]
 
     def copy(self) -> ChildCopy:
         """The child as a replica keeps it."""
@@ -80,7 +80,7 @@ class ScoutChild:
             self.incarnation,
             self.version,
             tuple(self.filters),
-            self.direct,
+            self.shortcut,
             self.backups,
         )
 
@@ -107,7 +107,7 @@ class FormerChild(NamedTuple):
 class AwaitedVersion(NamedTuple):
     """The versions that must be in force above and at all replicas before an owner is notified."""
 
-    told_version: int
+    child_version: int
     """The child's own version, which the notification names."""
     version: int
     copy_version: int
@@ -192,7 +192,7 @@ class FilterTable:
         """Owners to be notified, in the order of versions."""
         self.superseded: dict[Peer, AwaitedVersion] = {}
         """The earliest version that a child waits for, if it waits for a later one too."""
-        self.direct: Contact | None = None
+        self.shortcut: Contact | None = None
         """The shortcut that the node offers to the parent."""
         self.backups: tuple[Contact, ...] = ()
         """The replicas that the node names to the parent."""
@@ -358,11 +358,11 @@ class FilterTable:
     def advance(self, backups: tuple[Contact, ...], claim: int, *, offers_shortcut: bool) -> bool:
         """Begin a new version if the summary, the shortcut, the replicas or the claim changed."""
         added, removed = self._shown.changes()
-        direct = self._only_child() if offers_shortcut else None
-        is_same = (direct, backups, claim) == (self.direct, self.backups, self.claim)
+        shortcut = self._only_child() if offers_shortcut else None
+        is_same = (shortcut, backups, claim) == (self.shortcut, self.backups, self.claim)
         if not added and not removed and is_same:
             return False
-        self.direct, self.backups, self.claim = direct, backups, claim
+        self.shortcut, self.backups, self.claim = shortcut, backups, claim
         self._begin_version(added, removed)
         return True
 
@@ -382,7 +382,7 @@ class FilterTable:
         if self.own:
             return None
         live = self.live_children()
-        return (live[0].direct or live[0].contact) if len(live) == 1 else None
+        return (live[0].shortcut or live[0].contact) if len(live) == 1 else None
 
     def announcement(self, incarnation: int, root_ms: int, *, is_retry: bool) -> Announce:
         """The changes that the parent lacks, or the whole summary if they are forgotten."""
@@ -399,7 +399,7 @@ class FilterTable:
             base,
             tuple(added),
             tuple(removed),
-            self.direct,
+            self.shortcut,
             self.backups,
             is_retry,
             root_ms=root_ms,

@@ -315,7 +315,7 @@ class Filters:
         part = table.announcement(self._recovery.incarnation, root_ms, is_retry=is_retry)
         self._outbox.queue(parent.peer, part)
         if part.base == WHOLE:
-            self.overlaps.tell_again(attribute)
+            self.overlaps.announce_again(attribute)
         timeout_us = timeouts * self._times.timeout_us_for(parent.peer)
         # Owners of filters wait for the answer. After a pause of the parent the timeout is long.
         timeout_us = min(timeout_us, self._settings.check_us_max)
@@ -450,6 +450,7 @@ class Filters:
             if waiting is None:
                 return
             self._handle_announcement(*waiting)
+        self.turns.go_on(peer)  # Others may wait, and none of these may be under way.
 
     def forget_turns(self, peer: Peer) -> None:
         """Drop the waiting announcements of a peer that has disconnected."""
@@ -562,7 +563,7 @@ class Filters:
         child.heard_us = self._outbox.now
         # A child that claims no epoch yet keeps the one that this node has told it.
         child.backups, child.epoch = part.backups, part.epoch or child.epoch
-        child.direct = self._accepted_shortcut(contact, part)
+        child.shortcut = self._accepted_shortcut(contact, part)
         self.touch(attribute, peer)
         self.epochs.on_child_epoch(attribute, part.epoch)
         self._changed(table, peer, part.version)
@@ -570,12 +571,12 @@ class Filters:
 
     def _accepted_shortcut(self, child: Contact, part: Announce) -> Contact | None:
         """The shortcut that a child offers, if it leads to a node below the child."""
-        direct = part.direct if self._settings.redirects else None
+        shortcut = part.shortcut if self._settings.redirects else None
         key = key_of(part.attribute.encode())
-        if direct is not None and direct.key ^ key <= child.key ^ key:
+        if shortcut is not None and shortcut.key ^ key <= child.key ^ key:
             self._outbox.reject("shortcut")
             return None
-        return direct
+        return shortcut
 
     def _refuse(self, peer: Peer, part: Announce) -> None:
         self._outbox.reject("filters")
@@ -650,7 +651,7 @@ class Filters:
 
     # --- filters in force ---
 
-    def _changed(self, table: FilterTable, owner: FilterOwner, told_version: int) -> None:
+    def _changed(self, table: FilterTable, owner: FilterOwner, child_version: int) -> None:
         """Announce changed filters, and notify their owner when the change is in force."""
         self._membership.use(table.attribute)
         self.overlaps.schedule()
@@ -660,11 +661,11 @@ class Filters:
             # Await the first and the last of several changes. With the last alone, a child that
             # changes often would never learn that anything is in force.
             table.superseded.setdefault(owner, before)
-        table.waiting[owner] = AwaitedVersion(told_version, table.version, table.copy_version)
+        table.waiting[owner] = AwaitedVersion(child_version, table.version, table.copy_version)
         self.announce(table.attribute)
         self.settle(table.attribute)
         if isinstance(owner, bytes) and owner in table.waiting:
-            self._acknowledge(table, owner, told_version, in_force=0)
+            self._acknowledge(table, owner, child_version, in_force=0)
 
     def settle(self, attribute: str) -> None:
         """Notify the owners whose filters are in force now."""
@@ -682,7 +683,7 @@ class Filters:
             if not is_awaited(wait):
                 del table.superseded[peer]
                 version = table.children[peer].version
-                self._acknowledge(table, peer, version, in_force=wait.told_version)
+                self._acknowledge(table, peer, version, in_force=wait.child_version)
         notified: list[FilterOwner] = []
         for owner, wait in table.waiting.items():
             if is_awaited(wait):
@@ -691,7 +692,7 @@ class Filters:
             if isinstance(owner, int):
                 self._report(OwnFilterInForce(owner, attribute))
             else:
-                self._on_child_in_force(table, owner, wait.told_version)
+                self._on_child_in_force(table, owner, wait.child_version)
         for owner in notified:
             del table.waiting[owner]
 

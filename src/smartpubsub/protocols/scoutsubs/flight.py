@@ -37,8 +37,10 @@ FLIGHT_TRANSITIONS: dict[tuple[FlightState, str], FlightState] = {
     (FlightState.UNCONFIRMED, "all confirmed"): FlightState.CONFIRMED,
     (FlightState.UNCONFIRMED, "child added"): FlightState.UNCONFIRMED,
     (FlightState.UNCONFIRMED, "lapse"): FlightState.ABANDONED,
+    (FlightState.UNCONFIRMED, "published again"): FlightState.RECORDING,
     (FlightState.CONFIRMED, "child added"): FlightState.UNCONFIRMED,
     (FlightState.CONFIRMED, "lapse"): FlightState.ABANDONED,
+    (FlightState.CONFIRMED, "published again"): FlightState.RECORDING,
 }
 
 
@@ -74,9 +76,9 @@ class Flight:
     def __post_init__(self) -> None:
         self.key = (self.event.id, self.attribute)
 
-    def move(self, happening: str) -> None:
+    def move(self, trigger: str) -> None:
         """Change the state along the table of transitions."""
-        self.state = FLIGHT_TRANSITIONS[self.state, happening]
+        self.state = FLIGHT_TRANSITIONS[self.state, trigger]
 
     def await_children(self, targets: dict[Peer, FlightTarget]) -> None:
         """Wait for these children; if there are none, the event is confirmed."""

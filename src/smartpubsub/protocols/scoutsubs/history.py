@@ -360,11 +360,11 @@ class HistoryAntiEntropy:
     _history: History
 
     def __post_init__(self) -> None:
-        self._told: dict[str, dict[Peer, None]] = {}
+        self._announced: dict[str, dict[Peer, None]] = {}
         """By attribute: the closest peers that have this node's digests."""
         self._agreed: dict[str, dict[Peer, None]] = {}
         """By attribute: the peers with the same history."""
-        self._told_us: dict[str, int] = {}
+        self._announced_us: dict[str, int] = {}
         self._fetches: dict[str, _Fetch] = {}
         self._next = 0
 
@@ -375,12 +375,12 @@ class HistoryAntiEntropy:
 
     def on_begun(self, attribute: str) -> None:
         """Note the closest nodes: all of them begin to keep history of an attribute."""
-        self._told[attribute] = dict.fromkeys(self._closest(attribute))
-        self._told_us[attribute] = self._outbox.now
+        self._announced[attribute] = dict.fromkeys(self._closest(attribute))
+        self._announced_us[attribute] = self._outbox.now
 
     def on_ended(self, attribute: str) -> None:
         """Forget an attribute without history, or with history that must be compared anew."""
-        for about in (self._told, self._told_us, self._agreed):
+        for about in (self._announced, self._announced_us, self._agreed):
             about.pop(attribute, None)
 
     def tick(self) -> None:
@@ -396,25 +396,25 @@ class HistoryAntiEntropy:
 
     def _compare(self, attribute: str) -> None:
         closest = self._closest(attribute)
-        told = self._told.get(attribute, {})
-        if self._outbox.now - self._told_us.get(attribute, 0) >= self._settings.renew_us:
-            for peer in told:
+        announced = self._announced.get(attribute, {})
+        if self._outbox.now - self._announced_us.get(attribute, 0) >= self._settings.renew_us:
+            for peer in announced:
                 if not self._detector.was_heard_within(peer, self._times.timeout_us):
                     self._detector.probe(peer)
-            told = {}
+            announced = {}
             self._agreed.pop(attribute, None)
-            self._told_us[attribute] = self._outbox.now
+            self._announced_us[attribute] = self._outbox.now
         for peer in closest:
-            if peer not in told:
-                self._tell(peer, attribute, is_answer=False)
-        self._told[attribute] = dict.fromkeys(closest)
+            if peer not in announced:
+                self._send_digests(peer, attribute, is_answer=False)
+        self._announced[attribute] = dict.fromkeys(closest)
         if len(closest) > self._settings.backups:  # New events do not come to this node.
             self._agreed.pop(attribute, None)
             self._history.doubt(attribute)
         else:
             self._agree(attribute, closest)
 
-    def _tell(self, peer: Peer, attribute: str, *, is_answer: bool) -> None:
+    def _send_digests(self, peer: Peer, attribute: str, *, is_answer: bool) -> None:
         history = self._history
         spans, whole_us = history.spans(attribute), history.whole_us(attribute)
         self._outbox.queue(peer, Inherit(attribute, whole_us, spans, is_answer))
@@ -445,7 +445,7 @@ class HistoryAntiEntropy:
         if not self._settings.history_us_max:
             return
         if not part.is_answer:
-            self._tell(peer, attribute, is_answer=True)
+            self._send_digests(peer, attribute, is_answer=True)
         if not self._is_close(attribute, 2 * (self._settings.backups + 1)):
             return
         own = {span.since_us: span for span in self._history.spans(attribute)}
@@ -480,8 +480,8 @@ class HistoryAntiEntropy:
     def _agree(self, attribute: str, closest: list[Peer]) -> None:
         """Trust the history if all closest nodes have the same: one of them had each event."""
         agreed = self._agreed.get(attribute, {})
-        is_alone = not closest and self._proximity.is_isolated
-        if not is_alone and all(peer in agreed for peer in closest):
+        is_cut_off = not closest and self._proximity.knows_others
+        if not is_cut_off and all(peer in agreed for peer in closest):
             self._history.trust(attribute, self._history.oldest_us(attribute))
 
     # --- fetching ---

@@ -56,7 +56,7 @@ class TreeView(NamedTuple):
             {peer: child.copy() for peer, child in table.children.items()},
             table.members(),
             table.summary(),
-            table.direct,
+            table.shortcut,
             replicas,
             table.version,
             table.in_force,

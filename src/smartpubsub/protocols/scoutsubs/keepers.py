@@ -2,7 +2,7 @@
 
 Usually they are the 2f + 1 nodes closest to the attribute's key. Ids can be minted: an attacker
 could have enough ids closer to the key than all honest nodes. So if `region_size` is set, the
-keepers are all nodes in a region around the key that holds about `region_size` nodes or a few more,
+keepers are all nodes in a region around the key that holds at least about twice as many nodes,
 however many nodes are closer. Minted ids add keepers and displace none.
 
 A node estimates the size of the region by how far apart nodes are around itself and around random
@@ -11,10 +11,11 @@ little more than one, and the node uses the largest estimate.
 
 The region consists of bands. A band has the nodes whose distance from the key is between two powers
 of two, so it is a branch of the overlay that every node finds by a lookup of any place in it. Nodes
-with different estimates look up some of the same bands; publishers look up one more. Minted ids are
-in the innermost band, and questions go to all bands in turn. Around some keys there are few nodes,
-and all of them may lie. So a region with fewer than `region_size` nodes outside the innermost band,
-not counting convicted nodes, gets further bands.
+with different estimates look up some of the same bands. Minted ids are in the innermost band, and
+questions go to all bands in turn. Around some keys there are few nodes, and all of them may lie. So
+a region with fewer than `region_size` nodes outside the innermost band, not counting convicted
+nodes, gets further bands. Ids that are minted for another key may fill a band, so that lookups find
+no honest node there; then the wider ones have to have some.
 """
 
 from __future__ import annotations
@@ -37,15 +38,18 @@ from smartpubsub.protocols.scoutsubs.root_lookup import AGAIN_US, TREE_COUNT_MAX
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
 
-FOUND_PER_BAND = (12, 12, 8, 6)
+FOUND_PER_BAND = (10, 10, 8, 6)
 """How many nodes to look up in each band, from the widest on: each holds half as many nodes as the
 one before."""
 FOUND_CLOSEST = 8
 """How many nodes to look up closest to the key."""
-DEPTH = 3
+DEPTH = 4
 """The number of bands beside the innermost one."""
+ASKED_APART = 3
+"""So many bands, from the widest on, have their own turn in questions; the others share one."""
 WIDER = 2
-"""The region of a publisher is this many times as large, and has one band more."""
+"""A region is this many times as large as it has to be: estimates differ, and a publisher and a
+subscriber that know no honest keeper in common lose events."""
 RANDOM_PLACES = 2
 PARTS = 16
 PRECISION = 1_000
@@ -55,6 +59,8 @@ BAND_COUNT_MAX = 64
 _TRIES_MAX = 1 << 17
 _WHOLE = (1 << KEY_BITS) - 1
 """The radius of a network that is known as a whole."""
+_hashed = key_of.__wrapped__
+"""Without the cache of `key_of`: names that are tried once would evict useful entries."""
 _SPACING = ""
 """The tree name under which lookups around random places run."""
 
@@ -65,8 +71,6 @@ class _Region:
 
     bands: dict[int, dict[Peer, int]] = field(default_factory=dict)
     """By the power of two above the distance: when each node was last found."""
-    is_wide: bool = False
-    """Whether it was looked up for a publisher."""
     wider: int = 0
     """How many bands it has beyond the usual ones, because those hold few nodes."""
     looked_us: int = -1 << 62
@@ -109,8 +113,8 @@ class TreeKeepers:
         region = self._regions.get(tree)
         bands = {} if region is None else region.bands
         outer = sorted(bands, reverse=True)
-        inner = [peer for power in outer[DEPTH:] for peer in bands[power]]
-        return [*([*bands[power]] for power in outer[:DEPTH]), inner]
+        inner = [peer for power in outer[ASKED_APART:] for peer in bands[power]]
+        return [*([*bands[power]] for power in outer[:ASKED_APART]), inner]
 
     def includes_own(self, tree: str) -> bool:
         """Whether this node has found itself among the keepers."""
@@ -143,20 +147,17 @@ class TreeKeepers:
         is_fresh = self._roots.is_fresh(tree, self._settings.audit_path_count)
         return is_fresh and not self._roots.is_under_way(tree)
 
-    def prepare(self, tree: str, *, is_wide: bool = False) -> None:
-        """Look up the keepers of a tree unless that was done recently; widely for a publisher."""
+    def prepare(self, tree: str) -> None:
+        """Look up the keepers of a tree unless that was done recently."""
         if not self._settings.region_size:
             self._roots.prepare(tree, self._settings.audit_path_count)
             return
         region = self._regions.get(tree)
         oldest_us = self._outbox.now - self._settings.renew_us
         if region is None or region.looked_us < oldest_us:
-            self.look_up(tree, is_wide=is_wide)
-        elif is_wide and not region.is_wide and not self.is_under_way(tree):
-            region.looked_us = oldest_us
-            self.look_up(tree, is_wide=True)
+            self.look_up(tree)
 
-    def look_up(self, tree: str, *, is_wide: bool = False) -> None:
+    def look_up(self, tree: str) -> None:
         """Look up the keepers of a tree, unless that was done just now."""
         if not self._settings.region_size:
             self._roots.look_up(tree, self._settings.audit_path_count)
@@ -167,7 +168,6 @@ class TreeKeepers:
         if self.is_under_way(tree) or self._outbox.now - region.looked_us < AGAIN_US:
             return
         region.looked_us = self._outbox.now
-        region.is_wide |= is_wide
         self._waiting[tree] = None
         if self._spaced_us < self._outbox.now - self._settings.renew_us:
             if not self._under_way[_SPACING]:
@@ -182,11 +182,9 @@ class TreeKeepers:
         waiting, self._waiting = self._waiting, {}
         for tree in waiting:
             region = self._regions.get(tree)
-            is_wide = region is not None and region.is_wide
             self._find(tree, tree.encode(), FOUND_CLOSEST, self._settings.audit_path_count)
-            counts = FOUND_PER_BAND[0 if is_wide else 1 :]
-            outermost = self._outermost(is_wide=is_wide)
-            for place, count in enumerate(counts):
+            outermost = self._outermost()
+            for place, count in enumerate(FOUND_PER_BAND):
                 self._find_in_band(tree, outermost - place, count)
             for place in range(region.wider if region is not None else 0):
                 self._find_in_band(tree, outermost + 1 + place, FOUND_PER_BAND[0])
@@ -224,9 +222,9 @@ class TreeKeepers:
             self._on_found(tree)
 
     def _add(self, region: _Region, tree: str, contacts: tuple[Contact, ...]) -> None:
-        key, usual = key_of(tree.encode()), self._outermost(is_wide=region.is_wide)
+        key, usual = key_of(tree.encode()), self._outermost()
         for contact in contacts:
-            power = max((contact.key ^ key).bit_length(), _innermost(region, usual))
+            power = max((contact.key ^ key).bit_length(), _innermost(usual))
             if power > usual + region.wider:
                 continue
             band = region.bands.setdefault(power, {})
@@ -235,8 +233,8 @@ class TreeKeepers:
 
     def _widen_if_sparse(self, region: _Region, tree: str) -> None:
         """Look up a further band if there are few nodes outside the innermost one."""
-        usual = self._outermost(is_wide=region.is_wide)
-        outer = [band for power, band in region.bands.items() if power > _innermost(region, usual)]
+        usual = self._outermost()
+        outer = [band for power, band in region.bands.items() if power > _innermost(usual)]
         count = sum(not self._detector.is_banned(peer) for band in outer for peer in band)
         if count < self._settings.region_size and usual + region.wider < KEY_BITS:
             region.wider += 1
@@ -251,13 +249,12 @@ class TreeKeepers:
 
     # --- the size of a region ---
 
-    def _outermost(self, *, is_wide: bool) -> int:
+    def _outermost(self) -> int:
         """The power of two above the distances of the outermost usual band."""
         own, k = self._kademlia.own.key, self._kademlia.settings.k
         around = self._kademlia.table.closest(own, k)
         spacing = max(self._spacing_of(tuple(around), own), self._spacing)
-        size = self._settings.region_size * (WIDER if is_wide else 1)
-        return min((spacing * size).bit_length(), KEY_BITS)
+        return min((spacing * WIDER * self._settings.region_size).bit_length(), KEY_BITS)
 
     def _spacing_of(self, closest: tuple[Contact, ...], place: Key) -> Key:
         """Estimate the distance between neighbouring nodes around a place.
@@ -277,7 +274,7 @@ class TreeKeepers:
         begin = b"region/" + key.to_bytes(KEY_BITS // 8, "big")
         for _ in range(_TRIES_MAX):
             name = begin + self._rng.getrandbits(64).to_bytes(8, "big")
-            if least <= key_of(name) ^ key <= most:
+            if least <= _hashed(name) ^ key <= most:
                 return name
         return None
 
@@ -288,6 +285,6 @@ class TreeKeepers:
         assert not self._waiting or self._under_way[_SPACING]
 
 
-def _innermost(region: _Region, usual: int) -> int:
+def _innermost(usual: int) -> int:
     """The power of two above the distances in the innermost band of a region."""
-    return max(0, usual - DEPTH - region.is_wide)
+    return max(0, usual - DEPTH)

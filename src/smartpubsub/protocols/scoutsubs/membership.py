@@ -66,9 +66,9 @@ class TreePlace:
     role: Role = Role.SEEKING
     parent: Contact | None = None
 
-    def move(self, happening: str) -> None:
+    def move(self, trigger: str) -> None:
         """Change the role along the table of transitions."""
-        self.role = ROLE_TRANSITIONS[self.role, happening]
+        self.role = ROLE_TRANSITIONS[self.role, trigger]
 
 
 class TreeAdded(NamedTuple):
@@ -89,10 +89,10 @@ class ParentChanged(NamedTuple):
 
 
 class BecameRoot(NamedTuple):
-    """The node is the rendezvous of an attribute; `heard` has the answers of its neighbours."""
+    """The node is the rendezvous of an attribute; `answers` has the answers of its neighbours."""
 
     attribute: str
-    heard: tuple[tuple[Peer, Pulled], ...]
+    answers: tuple[tuple[Peer, Pulled], ...]
 
 
 MembershipNews: TypeAlias = TreeAdded | ParentChanged | BecameRoot
@@ -106,13 +106,13 @@ class _Sync:
     near: dict[Peer, None]
     """The neighbours that keep replicas, unless they are newcomers."""
     tries: int = 1
-    heard: list[tuple[Peer, Pulled]] = field(default_factory=list)
+    answers: list[tuple[Peer, Pulled]] = field(default_factory=list)
     expected: dict[Peer, None] = field(default_factory=dict)
     """Former roots, whose announcements are awaited."""
 
     def is_complete(self, *, is_known: bool) -> bool:
         """Whether all needed answers are there; farther neighbours count if no near one knows."""
-        is_known = is_known or any(p.was_root or p.owner or p.records for _, p in self.heard)
+        is_known = is_known or any(p.was_root or p.owner or p.records for _, p in self.answers)
         needed = self.near if is_known else self.waiting
         return not self.expected and not any(peer in self.waiting for peer in needed)
 
@@ -137,6 +137,8 @@ class TreeMembership:
         """The attributes of the lookups that are under way."""
         self._unverified: dict[str, None] = {}
         """Trees in which this node has to verify that it still is the root."""
+        self._is_verifying = False
+        """Whether the loop that begins these lookups is running."""
         self._syncs: dict[str, _Sync] = {}
 
     def role(self, attribute: str) -> Role | None:
@@ -275,11 +277,16 @@ class TreeMembership:
             self._verify_next()
 
     def _verify_next(self) -> None:
+        """Begin the next lookups; a loop, as those of a node without peers end at once."""
+        if self._is_verifying:
+            return
+        self._is_verifying = True
         while self._unverified and len(self._looked_up) < VERIFIED_AT_ONCE_MAX:
             attribute = next(iter(self._unverified))
             del self._unverified[attribute]
             if self.is_root(attribute) and attribute not in self._looked_up:
                 self._look_up(self.trees[attribute])
+        self._is_verifying = False
 
     def _look_up(self, tree: TreePlace) -> None:
         attribute = tree.attribute
@@ -321,7 +328,7 @@ class TreeMembership:
         sync = self._syncs.get(attribute)
         if sync is None:
             return False
-        return peer in sync.waiting or any(peer == other for other, _ in sync.heard)
+        return peer in sync.waiting or any(peer == other for other, _ in sync.answers)
 
     def on_pulled(self, contact: Contact, part: Pulled, *, is_child: bool) -> None:
         """Take the answer of a neighbour that was asked what it knows."""
@@ -334,7 +341,7 @@ class TreeMembership:
         if contact.peer not in sync.waiting:
             return
         del sync.waiting[contact.peer]
-        sync.heard.append((contact.peer, part))
+        sync.answers.append((contact.peer, part))
         if part.was_root and not is_child:
             sync.expected[contact.peer] = None
         self._conclude_if_complete(tree)
@@ -371,7 +378,7 @@ class TreeMembership:
         sync = self._syncs.pop(tree.attribute)
         self._outbox.cancel_timer(("sync", tree.attribute))
         tree.move("neighbours answered")
-        self._report(BecameRoot(tree.attribute, tuple(sync.heard)))
+        self._report(BecameRoot(tree.attribute, tuple(sync.answers)))
 
     # --- invariants ---
 

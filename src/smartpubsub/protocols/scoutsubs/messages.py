@@ -103,7 +103,7 @@ class Announce(NamedTuple):
     base: Base
     added: tuple[Predicate, ...]
     removed: tuple[Predicate, ...]
-    direct: Contact | None
+    shortcut: Contact | None
     """The peer that the parent may send events to directly, past the child."""
     backups: Few[Contact]
     """The peers that keep a replica of the child's own children; none if it has no children."""
@@ -246,7 +246,7 @@ class ChildCopy(NamedTuple):
     incarnation: int
     version: int
     filters: tuple[Predicate, ...]
-    direct: Contact | None
+    shortcut: Contact | None
     backups: Few[Contact]
 
 

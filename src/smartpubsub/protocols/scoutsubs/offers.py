@@ -101,7 +101,7 @@ class Offers:
     def _comes_by_another(self, part: Offer) -> bool:
         names = [tree_name(attribute) for attribute in part.predicate.attributes]
         others = [self._filters.tables.get(n) for n in names if n != base_name(part.attribute)]
-        there = [table for table in others if table is not None and table.direct is None]
+        there = [table for table in others if table is not None and table.shortcut is None]
         return any(_brings(table, part.predicate) for table in there)
 
     # --- lines ---
@@ -125,8 +125,12 @@ class Offers:
                 self._advance(name)
             self._arrived.popleft()
 
-    def _advance(self, name: LineName) -> None:
-        """Take events from the head of a line, up to one that has not arrived."""
+    def _advance(self, name: LineName, *, is_first_new: bool = False) -> None:
+        """Take events from the head of a line, up to one that has not arrived.
+
+        Only a new first event begins a new wait: otherwise, each arrival behind one that is lost
+        would delay the request for it.
+        """
         line = self._lines.get(name, deque())
         while line:
             held = line[0]
@@ -134,10 +138,12 @@ class Offers:
             if isinstance(part, Offer):
                 known = self._recent.get(part.id)
                 if known is None:
-                    self._wait_for_first(name)
+                    if is_first_new:
+                        self._wait_for_first(name)
                     return
                 part = _as_notify(part, known)
             self._drop_first(name)
+            is_first_new = True
             self._dissemination.on_notify(held.peer, part)
 
     def _drop_first(self, name: LineName) -> None:
@@ -163,7 +169,7 @@ class Offers:
             return
         if line[0].is_requested:
             self._drop_first(name)  # The rendezvous will retransmit it.
-            self._advance(name)
+            self._advance(name, is_first_new=True)
         else:
             self._request(line[0])
             self._wait_for_first(name)

@@ -1,8 +1,8 @@
 """What a node stores so that it still has, after a crash, all that it has acknowledged.
 
 Replicas exist on other nodes, but all nodes may crash at once, or there may be no others. A node
-stores the events in its custody, those that it keeps as a replica, the filters of its children, and
-its convictions.
+stores the events in its custody, those that it keeps as a replica, the filters of its children, its
+convictions, and since when its subscriptions are in force.
 
 A completed event that stays as history is not stored again but marked as done. If a crash loses the
 mark, the node sends the event again, and other nodes recognise it; so the node stores the marks of
@@ -46,6 +46,7 @@ _DONE = b"done/"
 _CHILD = b"child/"
 _EPOCH = b"stage/"
 _CONVICT = b"convict/"
+_SINCE = b"since/"
 _CHILD_BYTES_MAX = 4 << 20
 """A node does not store a child with longer filters, and relies on replicas."""
 _USER_BYTES_MIN = 4 << 20
@@ -56,6 +57,7 @@ MARKS_TIMER = "marks"
 _MARKS_US = SECOND
 """The node stores the marks of this time together."""
 _NUMBERS = struct.Struct(">II")
+_NUMBER = struct.Struct(">Q")
 _INT64 = struct.Struct(">q")
 _LENGTH = struct.Struct(">H")
 
@@ -93,6 +95,8 @@ class Persistence:
         """The shard epochs of attributes that are or were split."""
         self._convictions: list[Convict] = []
         """Loaded after a start."""
+        self._since_us: dict[int, int] = {}
+        """Loaded after a start: by subscription, since when it was in force."""
         self._loaded_us = 0
 
     @property
@@ -245,6 +249,18 @@ class Persistence:
         convictions, self._convictions = self._convictions, []
         return convictions
 
+    def keep_since(self, number: int, since_us: int) -> None:
+        """Store since when a subscription is in force."""
+        self._put(_SINCE + _NUMBER.pack(number), _INT64.pack(since_us))
+
+    def drop_since(self, number: int) -> None:
+        """Remove the time of a subscription that has ended."""
+        self._drop(_SINCE + _NUMBER.pack(number))
+
+    def take_since(self, number: int) -> int | None:
+        """Take the loaded time since when a subscription was in force; None for a new one."""
+        return self._since_us.pop(number, None)
+
     def _may_have(self, child: Peer, content: bytes) -> bool:
         may = self._by_child.has_room_for(child, len(content))
         if not may:
@@ -330,6 +346,9 @@ class Persistence:
             self._epochs[key.removeprefix(_EPOCH).decode()] = epoch
         elif key.startswith(_CONVICT):
             self._convictions.append(_decoded(Convict, value))
+        elif key.startswith(_SINCE):
+            (number,) = _NUMBER.unpack(key.removeprefix(_SINCE))
+            (self._since_us[number],) = _INT64.unpack(value)
         else:
             part = _decoded(CopyTree, value)
             children = self._children.setdefault(part.attribute, {})
@@ -371,6 +390,9 @@ class Persistence:
                 self.drop_child(attribute, copy.contact.peer)
         for attribute in [name for name in self._epochs if name not in attributes]:
             self.drop_epoch(attribute)
+        for number in list(self._since_us):
+            del self._since_us[number]
+            self.drop_since(number)
 
     def check(self) -> None:
         """Assert the invariants: the total agrees with the sizes."""

@@ -68,7 +68,7 @@ class Placement:
         if placed is None:
             placed = self._placed[key] = _PlacedEvent(event, bool(self._settings.keeper_quorum))
         placed.sent |= dict.fromkeys(holders)
-        self._keepers.prepare(tree, is_wide=True)
+        self._keepers.prepare(tree)
         if key in self._placed:  # Not if the lookup has ended at once.
             self._send(key, placed)
 

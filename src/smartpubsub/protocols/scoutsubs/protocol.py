@@ -95,12 +95,12 @@ from smartpubsub.seam import (
     Disconnected,
     Effect,
     Event,
+    Indication,
     Loaded,
     Peer,
     Received,
     Started,
     TimerFired,
-    Told,
 )
 
 TICKS_PER_ROOT_LOOKUP = 9
@@ -159,7 +159,8 @@ class ScoutSubs:
         )
         self._tables_kept = tables_kept = TableReplicas(outbox, settings, kademlia.ledger)
         self._events_kept = events_kept = EventReplicas(
-            outbox, settings, own, signing, detector, persistence, history, audits_kept
+            *(outbox, settings, own, signing, detector, persistence, history, audits_kept),
+            lambda key: self._dissemination.root_flight(key) is not None,
         )
         self._membership = membership = TreeMembership(
             *(outbox, settings, kademlia, lookups, detector, proximity, times, tables_kept),
@@ -201,7 +202,7 @@ class ScoutSubs:
         )
         self._custody = custody = Custody(
             *(outbox, settings, detector, proximity, persistence, filters, history, audits_kept),
-            *(shards, dissemination, forwarding),
+            *(events_kept, shards, dissemination, forwarding),
         )
         self._admission = Admission(
             *(outbox, settings, signing, detector, proximity, times, persistence, membership),
@@ -224,7 +225,7 @@ class ScoutSubs:
         )
         self._auditor = Auditor(
             *(outbox, settings, signing, detector, times, kademlia.blame, membership, filters),
-            *(delivery, dissemination, keepers, audits_kept, convictions),
+            *(delivery, dissemination, keepers, audits_kept, convictions, persistence),
             branch_of(rng, "audits"),
         )
         self._senders = ScoutSenders(
@@ -298,7 +299,7 @@ class ScoutSubs:
             LATE_TIMER: self._outbox.send_late,
             "announce": self._filters.on_timer,
             announcement_turns.TIMER: self._filters.on_turn,
-            "overlaps": self._filters.overlaps.tell,
+            "overlaps": self._filters.overlaps.announce,
             "sync": self._membership.on_timer,
             "replicate": self._replication.on_timer,
             "publish": self._publisher.on_timer,
@@ -394,14 +395,14 @@ class ScoutSubs:
                 self._on_bundle(peer, addresses, received)
             case TimerFired(("scout", str(kind), *about)):
                 self._on_timer[kind](*about)
-            case Told(Found() as found):
+            case Indication(Found() as found):
                 self._lookups.on_result(found)
             case Departed(peer):
                 self._detector.on_departed(peer)
                 self._filters.forget_turns(peer)
             case Disconnected(peer):
                 self._filters.forget_turns(peer)
-            case Told(Joined()):
+            case Indication(Joined()):
                 self._is_placed = True
                 self._begin()
             case Loaded(_, values):
@@ -552,10 +553,10 @@ class ScoutSubs:
     def _on_peer_down(self, news: PeerDown) -> None:
         peer = news.peer
         for attribute, tree in list(self._membership.trees.items()):
-            is_below = tree.parent is not None and tree.parent.peer == peer
-            if not is_below and not self._replication.is_replica(attribute, peer):
+            is_parent = tree.parent is not None and tree.parent.peer == peer
+            if not is_parent and not self._replication.is_replica(attribute, peer):
                 continue
-            if is_below and tree.role is Role.CHILD:
+            if is_parent and tree.role is Role.CHILD:
                 self._membership.lose_parent(attribute)
             self._replication.refresh(attribute)
             self._filters.update(attribute)
@@ -596,7 +597,7 @@ class ScoutSubs:
         attribute = news.attribute
         self._filters.begin_root(attribute)
         adopted = self._adopt_children(news)
-        epochs = [self._tables_kept.root_epoch(attribute), *(p.epoch for _, p in news.heard)]
+        epochs = [self._tables_kept.root_epoch(attribute), *(p.epoch for _, p in news.answers)]
         self._filters.epochs.set_epoch(attribute, max(FIRST_EPOCH, *epochs))
         for child in self._filters.tables[attribute].live_children():
             self._filters.epochs.on_child_epoch(attribute, child.epoch)
@@ -605,7 +606,7 @@ class ScoutSubs:
         self._replication.refresh(attribute)
         self._filters.advance(attribute)
         self._filters.settle(attribute)
-        for _, pulled in news.heard:
+        for _, pulled in news.answers:
             self._admission.take_over(attribute, pulled.records)
         self._admission.take_over(attribute, self._admission.records_of(attribute))
         self._forwarding.release(attribute)
@@ -617,8 +618,8 @@ class ScoutSubs:
         """
         attribute = news.attribute
         copies = [self._tables_kept.root_copy(attribute)]
-        copies += [(pulled.owner, pulled.children) for _, pulled in news.heard]
-        former_roots = {peer: None for peer, pulled in news.heard if pulled.was_root}
+        copies += [(pulled.owner, pulled.children) for _, pulled in news.answers]
+        former_roots = {peer: None for peer, pulled in news.answers if pulled.was_root}
         stored = self._persistence.take_children(attribute)
         if not former_roots:
             copies.append((self._own.peer, stored))

@@ -98,13 +98,11 @@ class Proximity(Closest):
         """Ping a peer, and add it to the routing table if there is room."""
         return self._kademlia.consider(contact, now)
 
-    # --- isolation ---
-
     @property
-    def is_isolated(self) -> bool:
-        """Whether a node without live replicas is cut off from them, and not alone.
+    def knows_others(self) -> bool:
+        """Whether this node knows peers that keep replicas, even if none of them is up.
 
-        A node that knows no peers is alone, and the only keeper of what it acknowledges. Clients
-        are never in the table, because they keep no replicas.
+        If none is up, it is cut off from them. A node that knows no such peers is alone, and the
+        only keeper of what it acknowledges. Clients are never in the table: they keep no replicas.
         """
         return self._replica_count > 0 and len(self._kademlia.table) > 0

@@ -112,15 +112,15 @@ class Publisher:
     def publish(self, event: Publication, *, wants_all: bool) -> None:
         """Send an event to all its rendezvous."""
         settings, now = self._settings, self._outbox.now
-        if len(self._copies) + len(event.predicate) > settings.record_count_max:
-            reason = "too many events are not yet acknowledged; publish slower"
+        is_full = len(self._copies) + len(event.predicate) > settings.record_count_max
+        if is_full or (wants_all and len(self._incomplete) >= settings.record_count_max):
+            reason = "too many events are not yet acknowledged or confirmed; publish slower"
             self._outbox.deliver(Refused(event.id, reason))
             return
-        # Retransmit an event of an earlier incarnation for as long as nodes recognise it. If it is
+        # Retransmit an event that was published before for as long as nodes recognise it. If it is
         # older, the application publishes it anew.
         is_recent = 0 <= now - event.created_us < 2 * settings.renew_us
-        is_earlier = event.id.incarnation < self._incarnation
-        began_us = event.created_us if is_earlier and is_recent else now
+        began_us = event.created_us if is_recent else now
         attributes = dict.fromkeys(map(tree_name, event.predicate.attributes))
         self._attributes[event.id] = attributes
         for attribute in list(attributes):
@@ -369,4 +369,5 @@ class Publisher:
             assert attributes
             assert all((id, attribute) in self._copies for attribute in attributes)
         assert all(self._incomplete.values())
+        assert len(self._incomplete) <= self._settings.record_count_max
         self._deadlines.check()

@@ -355,8 +355,8 @@ class Replay:
             events = events[-reader.past.last :]
         self._hand_over(reader, events)
         is_whole = self._is_whole(reader, events)
-        told = CaughtUp(reader.number, len(events), reader.first_us, is_whole=is_whole)
-        self._outbox.deliver(told)
+        caught_up = CaughtUp(reader.number, len(events), reader.first_us, is_whole=is_whole)
+        self._outbox.deliver(caught_up)
 
     def _is_whole(self, reader: _ReplayReader, events: list[Publication]) -> bool:
         """Whether a keeper of each tree lacks nothing since the beginning of the replay."""

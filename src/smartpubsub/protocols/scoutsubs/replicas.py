@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact, key_of
@@ -228,6 +229,8 @@ class EventReplicas:
     _persistence: Persistence
     _history: History
     _audits: AuditKeeper
+    _has_custody: Callable[[EventKey], bool]
+    """Whether this node has custody of an event itself, as the rendezvous or a former one."""
 
     def __post_init__(self) -> None:
         self.kept: dict[EventKey, EventReplica] = {}
@@ -309,8 +312,12 @@ class EventReplicas:
 
     def forget(self, key: EventKey) -> None:
         """Forget an event that is completed, or in this node's own custody."""
-        if self.kept.pop(key, None) is not None:
-            self._history.on_done(key)
+        kept = self.kept.pop(key, None)
+        if kept is not None:
+            if self._has_custody(key):
+                self._persistence.keep_record(kept.aged(self._outbox.now), self._own.peer)
+            else:
+                self._history.on_done(key)
             id, attribute = key
             newest = self._completed.get((id.publisher, attribute), id)
             self._completed[id.publisher, attribute] = max(id, newest)

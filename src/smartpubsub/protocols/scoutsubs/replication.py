@@ -108,7 +108,7 @@ class Replication:
         if not streams:
             del self._streams[attribute]
         if is_changed:
-            self._tell_filters(attribute)
+            self._report_replicas(attribute)
 
     def _wanted(self, attribute: str) -> tuple[Contact, ...]:
         if not self._filters.needs_replicas(attribute):
@@ -117,7 +117,7 @@ class Replication:
         name = attribute.encode() if acts_as_root else self._proximity.own.peer
         return self._proximity.closest(name, self._settings.backups)
 
-    def _tell_filters(self, attribute: str) -> None:
+    def _report_replicas(self, attribute: str) -> None:
         streams = self._streams.get(attribute, {}).values()
         copied = min((stream.copied for stream in streams), default=-1)
         contacts = tuple(stream.contact for stream in streams)
@@ -183,7 +183,7 @@ class Replication:
         self._times.sample(self._outbox.now - stream.sent_us, stream.tries)
         stream.copied = part.version
         stream.in_update = {}
-        self._tell_filters(attribute)
+        self._report_replicas(attribute)
         self._outbox.cancel_timer(("replicate", attribute, peer))
         self._send(attribute, stream)
         self._filters.settle(attribute)
@@ -196,7 +196,7 @@ class Replication:
 
     def _refill(self, attribute: str, stream: _ReplicaStream) -> None:
         stream.copied = stream.sent = -1
-        self._tell_filters(attribute)
+        self._report_replicas(attribute)
         self._send(attribute, stream)
 
     def tick(self, attributes: Iterable[str]) -> None:

@@ -151,6 +151,10 @@ def _is_publisher(senders: ScoutSenders, _: Contact, part: Any) -> bool:
     return bool(part.id.publisher == own)
 
 
+def _has_attribute(_: ScoutSenders, __: Contact, part: Any) -> bool:
+    return attribute_of(part.attribute) in part.event.predicate.attributes
+
+
 def _eligible(senders: ScoutSenders, contact: Contact, part: Any) -> bool:
     return senders.is_eligible(contact, part.attribute)
 
@@ -169,8 +173,7 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
         lambda s, contact, part: s.filters.is_child(part.attribute, contact.peer),
     ),
     messages.Raise: Rule(
-        "any node; the event has the attribute, and its publisher's signature",
-        lambda _, __, part: attribute_of(part.attribute) in part.event.predicate.attributes,
+        "any node; the event has the attribute, and its publisher's signature", _has_attribute
     ),
     messages.Admitted: Rule(
         "a node that the publisher's own lookup has found among the 2f + 1 closest to the key, or"
@@ -244,7 +247,9 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
         ),
     ),
     messages.Inherit: Rule("a node that is eligible", _eligible),
-    messages.KeepForAudits: Rule("any node; the event has its publisher's signature"),
+    messages.KeepForAudits: Rule(
+        "any node; the event has the attribute, and its publisher's signature", _has_attribute
+    ),
     messages.Audit: Rule("any node"),
     messages.Audited: Rule(
         "a node that was asked this question",

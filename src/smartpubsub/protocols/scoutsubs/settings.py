@@ -114,8 +114,8 @@ class ScoutSettings:
     slow links. Nodes that delay events make links seem slow."""
 
     region_size: int = 0
-    """The keepers of a tree are all nodes in a region around its key that holds about this many; 0
-    for the 2f + 1 closest."""
+    """The keepers of a tree are all nodes in a region around its key that holds about twice as many
+    or more; 0 for the 2f + 1 closest."""
     keeper_quorum: int = 0
     """How many keepers, if there are as many, must have signed that they keep an event before it is
     published; 0 if the rendezvous and its replicas are enough."""

@@ -143,8 +143,8 @@ def _contacts_in(bundle: Bundle) -> Iterator[Contact]:
             continue
         part = entry.part if isinstance(entry, messages.Piece) else entry
         match part:
-            case messages.Announce(direct=direct, backups=backups):
-                yield from _named(direct, backups)
+            case messages.Announce(shortcut=shortcut, backups=backups):
+                yield from _named(shortcut, backups)
             case messages.Announced(go_to=Contact() as elsewhere):
                 yield elsewhere
             case messages.CopyTree(children=children) | messages.Pulled(children=children):
@@ -157,12 +157,12 @@ def _contacts_in(bundle: Bundle) -> Iterator[Contact]:
 def _contacts_of(children: Iterable[ChildCopy]) -> Iterator[Contact]:
     for child in children:
         yield child.contact
-        yield from _named(child.direct, child.backups)
+        yield from _named(child.shortcut, child.backups)
 
 
-def _named(direct: Contact | None, backups: tuple[Contact, ...]) -> Iterator[Contact]:
-    if direct is not None:
-        yield direct
+def _named(shortcut: Contact | None, backups: tuple[Contact, ...]) -> Iterator[Contact]:
+    if shortcut is not None:
+        yield shortcut
     yield from backups
 
 

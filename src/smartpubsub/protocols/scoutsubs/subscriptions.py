@@ -59,12 +59,12 @@ class OwnSubscription:
     """The trees with its filter, and whether it is in force there."""
     progress: SubscriptionProgress = SubscriptionProgress.UNPLACED
 
-    def move(self, happening: str) -> None:
+    def move(self, trigger: str) -> None:
         """Go on along the table of transitions."""
-        self.progress = OWN_SUBSCRIPTION_TRANSITIONS[self.progress, happening]
+        self.progress = OWN_SUBSCRIPTION_TRANSITIONS[self.progress, trigger]
 
     @property
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether the application was told that it is in force."""
         return self.progress in (SubscriptionProgress.IN_FORCE, SubscriptionProgress.LAGGING)
 
@@ -134,7 +134,7 @@ class Subscriptions:
         if own is None:
             return SubscriptionState.PENDING  # The node has not joined the overlay yet.
         tables = self._filters.tables
-        if own.is_told and all(
+        if own.is_reported and all(
             self._filters.is_in_force(name) and number not in tables[name].waiting
             for name in own.trees
         ):
@@ -170,11 +170,11 @@ class Subscriptions:
         own.trees[name] = True
         if not self._is_everywhere(own):
             return
-        was_told = own.is_told
+        was_reported = own.is_reported
         if own.progress is not SubscriptionProgress.IN_FORCE:
             own.move("in force in all trees")
             self._note_lagging(own)
-        if not was_told:
+        if not was_reported:
             self._outbox.deliver(Subscribed(own.subscription))
             self._on_in_force(number)
         elif name != own.base:
@@ -242,4 +242,4 @@ class Subscriptions:
 
 
 def _is_placed(own: OwnSubscription) -> bool:
-    return own.is_told or own.progress is SubscriptionProgress.PENDING
+    return own.is_reported or own.progress is SubscriptionProgress.PENDING

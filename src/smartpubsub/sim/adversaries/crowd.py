@@ -32,8 +32,8 @@ FLOOD_TIMES = 100
 """A flooding node publishes at so many times the rate of a publisher of the workload."""
 FLOOD_EVENTS_MAX = 20_000
 """The events of all flooding nodes together."""
-NOBODY_COUNT = 2_000
-_NOBODY_FIRST = 10_000_000
+INVENTED_COUNT = 2_000
+_INVENTED_FIRST = 10_000_000
 """The number of invented peers, some of which are close to any key."""
 
 
@@ -91,9 +91,9 @@ class Crowd:
         self._has_begun = True
 
     @cached_property
-    def _nobody(self) -> list[Contact]:
+    def _invented(self) -> list[Contact]:
         """The contacts of invented peers."""
-        numbers = range(_NOBODY_FIRST, _NOBODY_FIRST + NOBODY_COUNT)
+        numbers = range(_INVENTED_FIRST, _INVENTED_FIRST + INVENTED_COUNT)
         return [_contact(number, peer_id(self._seed, number)) for number in numbers]
 
     def _named(self, liked: Sequence[Contact]) -> Sequence[Contact]:
@@ -125,7 +125,7 @@ class Crowd:
     ) -> HostileNode:
         """The core of an adversary."""
         invents = adversary.kind == "route-poison"
-        named = partial(self._named, self._nobody if invents else self._accomplices)
+        named = partial(self._named, self._invented if invents else self._accomplices)
         return HostileNode(
             kademlia, pubsub, signing, adversary, named, self._censored, lambda: self._has_begun
         )

@@ -37,11 +37,11 @@ class Forger:
         altered = self._mapped(message, self._altered, _flipped)
         if altered == message:
             return [message]
-        told = [altered, self._mapped(message, self._invented, self._bypassing)]
+        sent = [altered, self._mapped(message, self._invented, self._bypassing)]
         if self._late:
-            told.append(self._late[0])
+            sent.append(self._late[0])
         self._late.append(message)
-        return told
+        return sent
 
     def _mapped(
         self,

@@ -30,7 +30,7 @@ Withheld = Callable[[bytes], bool]
 class Lie(NamedTuple):
     """The result of a lie about a message."""
 
-    told: Any
+    sent: Any
     """The message to send; None for nothing."""
     withheld: Any = None
     """The withheld part; None for nothing."""
@@ -61,8 +61,8 @@ def without_confirmations(message: object) -> Lie:
     """A message without the confirmations of a subscriber."""
     match message:
         case Bundle(parts):
-            told = tuple(part for part in parts if not isinstance(part, scout.Confirm))
-            return Lie(Bundle(told) if told else None)
+            sent = tuple(part for part in parts if not isinstance(part, scout.Confirm))
+            return Lie(Bundle(sent) if sent else None)
         case Packet(_, fast.Got()):
             return Lie(None)
     return Lie(message)
@@ -83,11 +83,11 @@ def without_groups(message: object, withheld: Withheld) -> Lie:
 
 
 def _of_parts(envelope: type, lies: list[Lie]) -> Lie:
-    told = tuple(lie.told for lie in lies if lie.told is not None)
+    sent = tuple(lie.sent for lie in lies if lie.sent is not None)
     withheld = tuple(lie.withheld for lie in lies if lie.withheld is not None)
     invented = tuple(part for lie in lies for part in lie.invented)
     return Lie(
-        envelope(told) if told else None,
+        envelope(sent) if sent else None,
         envelope(withheld) if withheld else None,
         (envelope(invented),) if invented else (),
     )
@@ -149,8 +149,8 @@ def _pulsar(part: Any, withheld: Withheld) -> Lie:
             kept = tuple(block for block in blocks if not withheld(block))
             gone = tuple(cid_of(block) for block in blocks if withheld(block))
             if gone:
-                told = part._replace(blocks=kept) if kept else None
-                return Lie(told, part, (pulsar.Kept(room, gone),))
+                sent = part._replace(blocks=kept) if kept else None
+                return Lie(sent, part, (pulsar.Kept(room, gone),))
         case pulsar.Page():
             kept = tuple(block for block in part.blocks if not withheld(block))
             heads = tuple(head for head in part.heads if not withheld(head.cid))
@@ -168,11 +168,11 @@ def _rpc(message: Rpc, withheld: Withheld) -> Lie:
     if control is not None and control.ihave:
         ihave = tuple(id for id in control.ihave if not withheld(name_of(id)))
         control = control._replace(ihave=ihave)
-    told = message._replace(publish=copies, control=control)
-    if told == message:
+    sent = message._replace(publish=copies, control=control)
+    if sent == message:
         return Lie(message)
     gone = tuple(copy for copy in message.publish if copy not in copies)
-    return Lie(None if told == Rpc() else told, Rpc(publish=gone) if gone else None)
+    return Lie(None if sent == Rpc() else sent, Rpc(publish=gone) if gone else None)
 
 
 # --- forged acknowledgements ---
@@ -181,7 +181,7 @@ def _rpc(message: Rpc, withheld: Withheld) -> Lie:
 class Forgery(NamedTuple):
     """The result of forging answers to a received message."""
 
-    heard: Any
+    received: Any
     """The part that its core gets; None for nothing."""
     answers: tuple[tuple[Peer, Any], ...] = ()
     """The answers that it sends at once, with their receivers."""
@@ -200,14 +200,14 @@ def forged_answers(peer: Peer, message: object, liar: Liar) -> Forgery:
     """Acknowledge the events in a message, and forget them."""
     match message:
         case Bundle(parts):
-            heard, answers = [], []
+            received, answers = [], []
             for part in parts:
                 answer = _forged_scout(peer, part, liar)
                 if answer is None:
-                    heard.append(part)
+                    received.append(part)
                 else:
                     answers.append(answer)
-            return Forgery(Bundle(tuple(heard)) if heard else None, tuple(answers))
+            return Forgery(Bundle(tuple(received)) if received else None, tuple(answers))
         case Packet(number, fast.Relay()):
             return Forgery(None, ((peer, Packet(number, fast.RelayConfirmed(()))),))
         case Packet(number, fast.Keep()):
@@ -218,8 +218,8 @@ def forged_answers(peer: Peer, message: object, liar: Liar) -> Forgery:
             kept = tuple(
                 pulsar.Kept(part.topic_id, tuple(map(cid_of, part.blocks))) for part in keeping
             )
-            told = ((peer, Parcel(kept)),) if kept else ()
-            return Forgery(Parcel(tuple(rest)) if rest else None, told)
+            sent = ((peer, Parcel(kept)),) if kept else ()
+            return Forgery(Parcel(tuple(rest)) if rest else None, sent)
         case Rpc():
             rest_of_rpc = message._replace(publish=())
             return Forgery(None if rest_of_rpc == Rpc() else rest_of_rpc)
@@ -249,5 +249,5 @@ def _recorded(id: EventId, attribute: str, liar: Liar) -> scout.Recorded:
 
 
 def _evidence(liar: Liar, statement: Callable[[], bytes]) -> bytes:
-    (evidence,) = liar.signing.vouch_for_all([statement])
+    (evidence,) = liar.signing.sign_statements([statement])
     return evidence

@@ -51,7 +51,7 @@ class Credulous:
     def is_signed(self, publication: Publication) -> bool:  # noqa: ARG002
         return True
 
-    def is_vouched(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:  # noqa: ARG002
+    def is_statement_of(self, peer: Peer, content: Callable[[], bytes], signature: bytes) -> bool:  # noqa: ARG002
         return True
 
     def is_evidence(self, peer: Peer, statement: Callable[[], bytes], evidence: bytes) -> bool:  # noqa: ARG002
@@ -106,57 +106,57 @@ class HostileNode(NodeCore):
             liar = Liar(self._own, self._forging, self._incarnation, now)
             forgery = forged_answers(event.peer, event.message, liar)
             answers += [Send(peer, message) for peer, message in forgery.answers]
-            if forgery.heard is None:
+            if forgery.received is None:
                 return answers
-            event = event._replace(message=forgery.heard)
-        return answers + self._told(super().handle(event, now), now)
+            event = event._replace(message=forgery.received)
+        return answers + self._falsified(super().handle(event, now), now)
 
     def subscribe(self, predicate: Predicate, now: int) -> tuple[int, list[Effect]]:
         """Subscribe, and lie."""
         number, effects = super().subscribe(predicate, now)
-        return number, self._told(effects, now)
+        return number, self._falsified(effects, now)
 
     def publish(
         self, predicate: Predicate, payload: bytes, now: int, *, wants_all: bool = False
     ) -> tuple[EventId, list[Effect]]:
         """Publish an event, and lie about events of other nodes."""
         id, effects = super().publish(predicate, payload, now, wants_all=wants_all)
-        return id, self._told(effects, now)
+        return id, self._falsified(effects, now)
 
-    def _told(self, effects: list[Effect], now: int) -> list[Effect]:
+    def _falsified(self, effects: list[Effect], now: int) -> list[Effect]:
         """Replace the effects of an honest node by those of the adversary."""
         if self._kind == "flash" and not self._has_flashed(now):
             return effects
-        told: list[Effect] = []
+        sent: list[Effect] = []
         for effect in effects:
             match effect:
                 case Deliver(item):
                     if isinstance(item, Joined):
-                        told.append(effect)
+                        sent.append(effect)
                 case Answer(_, Message() as message) if self._kind in MISLEADING:
-                    told.append(effect._replace(message=self._misleading(message)))
+                    sent.append(effect._replace(message=self._misleading(message)))
                 case Send(peer, message):
-                    told += self._lied(peer, message, now)
+                    sent += self._falsified_send(peer, message, now)
                 case _:
-                    told.append(effect)
-        return told
+                    sent.append(effect)
+        return sent
 
-    def _lied(self, peer: Peer, message: object, now: int) -> list[Effect]:
+    def _falsified_send(self, peer: Peer, message: object, now: int) -> list[Effect]:
         if self._kind == "forge":
             return [Send(peer, forged) for forged in self._forger.forged(message)]
         if self._kind in PUBLISHING:
             return [Send(peer, self._forker.forked(peer, message))]
         lie = self._lie(message)
-        told: list[Effect] = [] if lie.told is None else [Send(peer, lie.told)]
+        sent: list[Effect] = [] if lie.sent is None else [Send(peer, lie.sent)]
         if self._delay_us:
             if lie.withheld is not None:
                 self._delayed_count += 1
                 self._delayed[self._delayed_count] = Send(peer, lie.withheld)
-                told.append(SetTimer((_TIMER, self._delayed_count), now + self._delay_us))
-            return told
+                sent.append(SetTimer((_TIMER, self._delayed_count), now + self._delay_us))
+            return sent
         for invented in lie.invented:
-            told += self._told(super().handle(Received(peer, invented), now), now)
-        return told
+            sent += self._falsified(super().handle(Received(peer, invented), now), now)
+        return sent
 
     def _lie(self, message: object) -> Lie:
         match self._kind:

@@ -41,7 +41,7 @@ from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.journal import Disturbance, Split
 from smartpubsub.sim.judging.observer import Observer
 from smartpubsub.sim.judging.paths import Paths
-from smartpubsub.sim.kernel.faults import Clog, Fault, Partition, Pause, struck_nodes
+from smartpubsub.sim.kernel.faults import Clog, Fault, Partition, Pause, Skew, struck_nodes
 from smartpubsub.sim.kernel.population import Population, settled_tables
 from smartpubsub.sim.kernel.signing import StandInSigning
 from smartpubsub.sim.kernel.streams import stream
@@ -77,6 +77,7 @@ class Experiment:
         workload: Workload,
         faults: FaultPlan = nothing_fails,
         *,
+        fault_phase: int = 0,
         trace: Trace | None = None,
         progress: Progress | None = None,
         on_effects: Callable[[Host, Sequence[Effect]], None] | None = None,
@@ -96,6 +97,8 @@ class Experiment:
         self.began_us = 0
         self.traffic_before: list[Traffic] = []
         self._fault_plan = faults
+        self._fault_phase = fault_phase
+        """The phase of the workload, from 0 on, at whose beginning the faults are planned."""
         self._progress = progress or Progress()
         self._postponed: dict[int, int] = {}
         """Actions of paused nodes, and when they were planned."""
@@ -154,7 +157,11 @@ class Experiment:
         try:
             self._assemble()
             self.crowd.begin()
-            faults = [*self._fault_plan(self.began_us), *self.crowd.faults(self.began_us)]
+            own = self._fault_plan(self.began_us)
+            if self._fault_phase:
+                # How long the phases before take is not known yet. Clocks are wrong from the start.
+                own = [fault for fault in own if isinstance(fault, Skew)]
+            faults = [*own, *self.crowd.faults(self.began_us)]
             for action in self.crowd.calls():
                 self.world.at(self.began_us + action.at_us, partial(self._act, action))
             for fault in faults:
@@ -165,6 +172,11 @@ class Experiment:
             for number, phase in enumerate(self.workload.phases, 1):
                 if number > 1:
                     self._run(self.world.now + PHASE_GAP_US)
+                if number > 1 and number == self._fault_phase + 1:
+                    late = [f for f in self._fault_plan(self.world.now) if not isinstance(f, Skew)]
+                    for fault in late:
+                        self._plan(fault)
+                    self._watch_paths([*faults, *late])
                 self._progress.say(f"phase {number} of {len(self.workload.phases)}")
                 self._run_phase(phase)
             self._run_until_quiet()
@@ -280,14 +292,16 @@ class Experiment:
 
     def _watch_paths(self, faults: Iterable[Fault]) -> None:
         """Record which failing nodes handle events of which publishers."""
-        failing = {node: None for fault in faults for node in struck_nodes(fault)}
-        failing |= {
-            a.node: None for a in self.workload.actions() if isinstance(a, CrashNode | LeaveNode)
-        }
-        paths = Paths(failing)
+        paths = Paths(self._failing_nodes(faults))
         self.journal.handlers = paths.handlers
         if self.spec.promises_order and paths.watched:
             self.world.on_send = paths.on_send
+
+    def _failing_nodes(self, faults: Iterable[Fault]) -> Collection[int]:
+        """All nodes that may fail in the run."""
+        failing = {node: None for fault in faults for node in struck_nodes(fault)}
+        stopping = (a for a in self.workload.actions() if isinstance(a, CrashNode | LeaveNode))
+        return failing | {action.node: None for action in stopping}
 
     def _add_newcomer(self) -> None:
         """Add a node, which joins by way of any live node."""
@@ -382,14 +396,14 @@ class Experiment:
                 # Honest nodes may deliver an adversary's event or drop it.
                 self.observer.called(now, host.number, asked)
                 refused = Refused(asked.key, "published by an adversary")
-                self.observer.told(now, host.number, host.incarnation, refused)
+                self.observer.on_delivered(now, host.number, host.incarnation, refused)
             self.world.carry_out(host, effects)
 
     # --- deliveries to applications ---
 
     def _on_deliver(self, host: Host, item: object) -> None:
         if host.number not in self.crowd:  # Only honest nodes are judged.
-            self.observer.told(self.world.now, host.number, host.incarnation, item)
+            self.observer.on_delivered(self.world.now, host.number, host.incarnation, item)
         if isinstance(item, Joined):
             self._population.joined[host.number] = None
 

@@ -96,9 +96,8 @@ def fuzz(
         for number in range(seed, seed + runs):
             # From its own random stream, so that the choice of protocols does not change the world.
             protocol = stream(number, "fuzz", "protocol").choice(protocols)
-            world = random_world(number, protocol, has_long_faults=True).among(
-                adversaries, resilience
-            )
+            world = random_world(number, protocol, has_long_faults=True, may_fail_late=True)
+            world = world.among(adversaries, resilience)
             findings = findings_of(world, check_stride=check_stride)
             if findings is None:
                 report.was_interrupted = True
@@ -138,7 +137,9 @@ def findings_of(world: RandomWorld, *, check_stride: int = 1) -> Findings | None
         world.options, checks_invariants=check_stride > 0, check_stride=max(1, check_stride)
     )
     for _ in range(_times(world.options.seed)):
-        experiment = Experiment(options, world.workload, world.faults)
+        experiment = Experiment(
+            options, world.workload, world.faults, fault_phase=world.fault_phase
+        )
         try:
             findings = result.run(experiment, world.scenario).findings
         except Exception as error:  # A run that fails by any exception is a finding.

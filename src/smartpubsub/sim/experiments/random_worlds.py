@@ -62,6 +62,11 @@ LEAVING_SHARE = 0.25
 ENCODED_SHARE = 0.25
 """The share of the small worlds in which messages are encoded and decoded, which takes time."""
 
+AMONG_EVENTS_SHARE = 0.75
+"""The share of the worlds with topics in which faults fall among the events.
+
+In the others, they fall on the creation of topics and on the first subscriptions."""
+
 LONG_SHARE = 0.15
 """The share of worlds with a pause of minutes, and of worlds with a clock jump."""
 STOPPED_US = (MINUTE, 150 * SECOND)
@@ -83,6 +88,8 @@ class RandomWorld:
     splits: bool
     has_long_faults: bool = False
     """Whether there may be pauses of minutes and clock jumps."""
+    fault_phase: int = 0
+    """The phase of the workload with which the time of faults begins."""
 
     def among(self, adversaries: tuple[Adversary, ...], resilience: str) -> RandomWorld:
         """The same world with adversaries, and with nodes of this resilience."""
@@ -97,10 +104,11 @@ class RandomWorld:
         return replace(self, options=options)
 
     def faults(self, began_us: int) -> list[Fault]:
-        """The faults, from when the workload begins."""
-        length_us = sum(phase[-1].at_us for phase in self.workload.phases[:2])
+        """The faults, from when the workload begins, or its phase `fault_phase`."""
         rng = stream(self.options.seed, "fuzz", "faults")
-        end_us = began_us + length_us + 2 * SECOND
+        phase = self.fault_phase
+        phases = self.workload.phases[phase : phase + 1] if phase else self.workload.phases[:2]
+        end_us = began_us + sum(phase[-1].at_us for phase in phases) + 2 * SECOND
         draw = _FaultDraw(rng, self.options, began_us, end_us)
         faults = [*draw.faults(), *([draw.partition()] if self.splits else [])]
         if self.has_long_faults:
@@ -108,10 +116,13 @@ class RandomWorld:
         return faults
 
 
-def random_world(seed: int, protocol: str, *, has_long_faults: bool = False) -> RandomWorld:
+def random_world(
+    seed: int, protocol: str, *, has_long_faults: bool = False, may_fail_late: bool = False
+) -> RandomWorld:
     """The world of a seed, the same for all protocols that know predicates.
 
-    Long faults are added to the others: without them, the world of a seed is unchanged.
+    Long faults are added to the others: without them, the world of a seed is unchanged. With
+    `may_fail_late`, faults of most worlds with topics come among the events.
     """
     rng = stream(seed, "fuzz", "world")
     nodes = rng.randint(*rng.choices(NODE_RANGES, NODE_RANGE_WEIGHTS)[0])
@@ -139,6 +150,8 @@ def random_world(seed: int, protocol: str, *, has_long_faults: bool = False) -> 
     # From its own random stream, so that further draws do not change the draws above.
     rng = stream(seed, "fuzz", "more")
     length_us = sum(phase[-1].at_us for phase in workload.phases[:2])
+    is_late = stream(seed, "fuzz", "late").random() < AMONG_EVENTS_SHARE
+    is_late = is_late and may_fail_late and spec.has_only_topics
     newcomers = _sometimes(rng, lambda: rng.randint(1, 3), 0)
     renew_us = rng.choice(RENEWALS_US)
     # Drawn for every protocol, so that all get the same world, also one without these settings.
@@ -171,7 +184,13 @@ def random_world(seed: int, protocol: str, *, has_long_faults: bool = False) -> 
         workload=workload,
         splits=splits,
         has_long_faults=has_long_faults,
+        fault_phase=_publishing_phase(workload) if is_late else 0,
     )
+
+
+def _publishing_phase(workload: Workload) -> int:
+    is_publishing = [any(isinstance(a, Publish) for a in phase) for phase in workload.phases]
+    return is_publishing.index(True)
 
 
 def _network(rng: Random) -> NetworkOptions:
@@ -206,8 +225,7 @@ def _with_departures(seed: int, workload: Workload, leaving: Sequence[int]) -> W
     rng = stream(seed, "fuzz", "departures")
     if not leaving or rng.random() >= LEAVING_SHARE:
         return workload
-    is_publishing = [any(isinstance(a, Publish) for a in phase) for phase in workload.phases]
-    place = is_publishing.index(True)
+    place = _publishing_phase(workload)
     events = workload.phases[place]
     actions: list[Action] = list(events)
     for node in rng.sample(leaving, rng.randint(1, len(leaving))):

@@ -241,7 +241,7 @@ class _NetworkView:
         return Below(
             node=self.name(self._number(child.contact)),
             filters=_texts(child.filters),
-            shortcut=self._name_of(child.direct),
+            shortcut=self._name_of(child.shortcut),
             backups=self._names_of(child.backups),
         )
 
@@ -260,8 +260,8 @@ class _NetworkView:
             if own:
                 receivers.append(node)
             for child in (tree.children[peer] for peer in children):
-                shortcuts += child.direct is not None
-                sent_to.append(self._number(child.direct or child.contact))
+                shortcuts += child.shortcut is not None
+                sent_to.append(self._number(child.shortcut or child.contact))
         return Journey(
             attribute=attribute,
             up=self._named(up),
@@ -290,10 +290,10 @@ class _NetworkView:
     def _tree(self, attribute: str) -> AttributeTree:
         trees = [(node, scouts.tree(attribute)) for node, scouts in enumerate(self._nodes)]
         shortcuts = [
-            (self.name(node), self.name(self._number(child.direct)))
+            (self.name(node), self.name(self._number(child.shortcut)))
             for node, tree in trees
             for child in (tree.live_children if tree else ())
-            if child.direct
+            if child.shortcut
         ]
         parents = {
             self.name(node): self.name(self._number(tree.parent))

@@ -43,6 +43,10 @@ class SubscriptionRecord:
         """Whether the subscription was in force at a time."""
         return any(span.holds(at) for span in self.in_force)
 
+    def is_in_force_since(self, at: int) -> bool:
+        """Whether the subscription was in force from a time to the end of the run."""
+        return any(span.end_us is None and span.start_us <= at for span in self.in_force)
+
     def interrupt(self, now: int) -> None:
         """End the time in force, if the subscription is in force."""
         if self.in_force and self.in_force[-1].end_us is None:

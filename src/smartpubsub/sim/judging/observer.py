@@ -105,7 +105,7 @@ class Observer:
 
     # --- deliveries to applications ---
 
-    def told(self, now: int, node: int, incarnation: int, item: object) -> None:
+    def on_delivered(self, now: int, node: int, incarnation: int, item: object) -> None:
         """Record an item that a node has delivered to its application."""
         match item:
             case Delivery(event):

@@ -24,7 +24,7 @@ REFRESH_US = 15 * MINUTE
 
 _REMEMBERED_MAX = 1_000_000
 
-_Wish: TypeAlias = tuple[str, Interval | None]
+_Condition: TypeAlias = tuple[str, Interval | None]
 
 
 def wants(filter: Predicate, event: Predicate) -> bool:
@@ -32,8 +32,8 @@ def wants(filter: Predicate, event: Predicate) -> bool:
     return _are_met(filter.attributes.items(), event.attributes)
 
 
-def _are_met(wishes: Iterable[_Wish], carried: Mapping[str, Interval | None]) -> bool:
-    for name, wanted in wishes:
+def _are_met(conditions: Iterable[_Condition], carried: Mapping[str, Interval | None]) -> bool:
+    for name, wanted in conditions:
         if name not in carried:
             return False
         if wanted is None:
@@ -50,7 +50,7 @@ def _are_met(wishes: Iterable[_Wish], carried: Mapping[str, Interval | None]) ->
 class _EqualFilters:
     """The subscriptions with one predicate, and the part of it that the index does not check."""
 
-    rest: tuple[_Wish, ...]
+    rest: tuple[_Condition, ...]
     records: list[tuple[int, SubscriptionRecord]] = field(default_factory=list)
     """The subscriptions, each with its number in the order of addition."""
 
@@ -86,12 +86,14 @@ class Oracle:
         return found.copy()
 
     def _filed(self, predicate: Predicate) -> _EqualFilters:
-        wishes = predicate.attributes
-        self._uses.update(wishes.keys())
+        conditions = predicate.attributes
+        self._uses.update(conditions.keys())
         # Of two equally rare names, a range excludes more events than a topic.
-        filed_under = min(wishes, key=lambda name: (self._uses[name], wishes[name] is None))
-        equal = _EqualFilters(tuple(wish for wish in wishes.items() if wish[0] != filed_under))
-        interval = wishes[filed_under]
+        filed_under = min(conditions, key=lambda name: (self._uses[name], conditions[name] is None))
+        equal = _EqualFilters(
+            tuple(condition for condition in conditions.items() if condition[0] != filed_under)
+        )
+        interval = conditions[filed_under]
         if interval is None:
             self._by_topic.setdefault(filed_under, []).append(equal)
         else:
@@ -136,8 +138,8 @@ def expected_pairs(
     """Which nodes are owed each event; an event that no node is owed is left out.
 
     The oracle knows all the journal's subscriptions. `not_owed` counts the pairs of an
-    event and a node with a matching subscription in force that are left out, by reason. Events that
-    were refused are no such pairs.
+    event and a node with a matching subscription that are left out, by reason; the subscription is
+    in force, or was never acknowledged. Events that were refused are no such pairs.
     """
     debts = _Debts(journal, refresh_us)
     expected = {}
@@ -170,12 +172,17 @@ class _Debts:
     def of(
         self, event: EventRecord, oracle: Oracle
     ) -> Iterator[tuple[SubscriptionRecord, str | None]]:
-        """The subscriptions in force that want an event, with the reason if one is not owed it."""
+        """The subscriptions that want an event, with the reason if one is not owed it.
+
+        They are those in force, and those that the network never acknowledged.
+        """
         at = event.called_us
         is_event_owed = is_owed(self._journal, event)
         splits = [s for s in self._journal.splits if _is_felt(s, at, self._refresh_us)]
         for record in oracle.interested(event.predicate):
             if not record.is_in_force(at):
+                if is_event_owed and _is_unanswered(record, at):
+                    yield record, "never_acknowledged"
                 continue
             if is_event_owed:
                 yield record, self._reason(event, record, splits)
@@ -193,6 +200,12 @@ class _Debts:
         if any(separates(split, event.node, node) for split in splits):
             return "split"
         return None
+
+
+def _is_unanswered(record: SubscriptionRecord, at: int) -> bool:
+    """Whether a node wanted a subscription at a time that was not acknowledged in the whole run."""
+    was_wanted = record.called_us <= at and not _is_given_up(record, at)
+    return was_wanted and not record.in_force
 
 
 def _is_given_up(record: SubscriptionRecord, at: int) -> bool:

@@ -39,11 +39,11 @@ class StandInSigning:
         signature = publication.signature
         return signature[:SIGNATURE_BYTES] == _signature_of(publication.id.publisher)
 
-    def vouch(self, content: Callable[[], bytes]) -> bytes:  # noqa: ARG002
+    def sign_statement(self, content: Callable[[], bytes]) -> bytes:  # noqa: ARG002
         """This peer's signature, whatever it says."""
         return self._signature
 
-    def is_vouched(
+    def is_statement_of(
         self,
         peer: Peer,
         content: Callable[[], bytes],  # noqa: ARG002
@@ -52,7 +52,7 @@ class StandInSigning:
         """Whether a signature is a peer's."""
         return signature == _signature_of(peer)
 
-    def vouch_for_all(self, statements: Sequence[Callable[[], bytes]]) -> list[bytes]:
+    def sign_statements(self, statements: Sequence[Callable[[], bytes]]) -> list[bytes]:
         """This peer's signature, with empty paths of the right lengths."""
         return [self._signature + bytes(length) for length in _path_bytes(len(statements))]
 

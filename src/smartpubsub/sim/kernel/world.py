@@ -188,7 +188,7 @@ class World:
         self.hosts.append(host)
         self._by_peer[peer] = host
         self.network.add_node(region_of(peer, self.network.options.regions))
-        self._tell(host, Started(host.incarnation))
+        self._hand_to_core(host, Started(host.incarnation))
         return host
 
     def leave(self, host: Host, goodbyes: Sequence[Effect]) -> None:
@@ -220,12 +220,16 @@ class World:
         self.fault("restart", host.number)
         host.is_up, host.is_refusing = True, False
         host.core = host.make_core(host.incarnation)
-        self._tell(host, Started(host.incarnation))
+        self._hand_to_core(host, Started(host.incarnation))
 
     def pause(self, host: Host, until: int) -> None:
-        """Have a node handle nothing until a time; then all pending inputs, in order."""
+        """Have a node handle nothing until a time; then all pending inputs, in order.
+
+        A pause that begins in a longer one does not end it: inputs that wait for the end of the
+        longer one would come after later inputs.
+        """
         self.fault("pause", host.number)
-        host.paused_until = until
+        host.paused_until = max(host.paused_until, until)
 
     def fault(self, kind: str, node: int) -> None:
         """Report that a fault of a node begins or ends."""
@@ -242,28 +246,28 @@ class World:
 
     def run(self, until: int) -> None:
         """Handle all events up to a time, and set the clock to that time."""
-        take_next, happen = self._calendar.next, self._happen
+        take_next, process = self._calendar.next, self._process
         while (entry := take_next(until)) is not None:
-            happen(entry)
+            process(entry)
         self.now = max(self.now, until)
 
     def run_while(self, condition: Callable[[], bool], until: int) -> bool:
         """Handle events while a condition holds, until a time; return whether it ceased to hold."""
-        take_next, happen = self._calendar.next, self._happen
+        take_next, process = self._calendar.next, self._process
         while condition():
             entry = take_next(until)
             if entry is None:
                 return False
-            happen(entry)
+            process(entry)
         return True
 
     def step(self) -> None:
         """Handle the next event, if there is one; that may be the waking of timers."""
         entry = self._calendar.next(_FOREVER)
         if entry is not None:
-            self._happen(entry)
+            self._process(entry)
 
-    def _happen(self, entry: Entry) -> None:
+    def _process(self, entry: Entry) -> None:
         at, sequence, host, incarnation, event = entry
         if host is None:
             if sequence:
@@ -285,11 +289,11 @@ class World:
                 self._trace.add(at, "receive", host.number, sender, kind, 0)
             if self.on_receive is not None:
                 self.on_receive(host, event.peer, event.message)
-            self._tell(host, event)
+            self._hand_to_core(host, event)
         elif type(event) is not TimerFired or self._is_due(host, sequence, event.timer):
-            self._tell(host, event)
+            self._hand_to_core(host, event)
 
-    def _tell(self, host: Host, event: Event) -> None:
+    def _hand_to_core(self, host: Host, event: Event) -> None:
         host.turn_count += 1
         try:
             effects = host.core.handle(event, host.clock(self.now))

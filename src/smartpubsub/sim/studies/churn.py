@@ -6,6 +6,7 @@ that it replaces. Publishers stay, so that every event counts.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -15,6 +16,7 @@ from smartpubsub.protocols.scoutsubs.spec import VARIANTS
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.sim.experiments.running import Progress, RunOptions
 from smartpubsub.sim.judging.spread import spread
+from smartpubsub.sim.kernel.faults import Fault
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.studies.observed import Observed, Watch, completed, unwatched
 from smartpubsub.workloads import ScenarioOptions, scenario
@@ -58,6 +60,10 @@ class Replacing(Observed):
         self.replaced = replaced
         self._replacing = stream(options.seed, "study", "churn")
         self._publishers = {a.node: None for a in workload.actions() if isinstance(a, Publish)}
+
+    def _failing_nodes(self, faults: Iterable[Fault]) -> Collection[int]:  # noqa: ARG002
+        """All nodes, also those that join: any of them may be replaced."""
+        return range(self.options.nodes + self.replaced)
 
     def phase_is_over(self) -> None:
         """Once all nodes have subscribed, plan which node is replaced when."""

@@ -86,14 +86,19 @@ class Observed(Experiment):
             delivery
             for delivery in first_deliveries(self.journal.deliveries)
             if phase.start_us <= (called_us := self._called_us(delivery)) < phase.end_us
-            and any(wish.is_in_force(called_us) for wish in self._wishes(delivery))
+            and any(
+                subscription.is_in_force(called_us)
+                for subscription in self._subscriptions_of(delivery)
+            )
         ]
 
     def is_stale(self, delivery: DeliveryRecord) -> bool:
         """Whether an event is older than all the subscriptions that it was delivered to."""
-        return self._called_us(delivery) < min(w.called_us for w in self._wishes(delivery))
+        return self._called_us(delivery) < min(
+            w.called_us for w in self._subscriptions_of(delivery)
+        )
 
-    def _wishes(self, delivery: DeliveryRecord) -> list[SubscriptionRecord]:
+    def _subscriptions_of(self, delivery: DeliveryRecord) -> list[SubscriptionRecord]:
         return [self.journal.subscriptions[delivery.node, n] for n in delivery.subscriptions]
 
     def _called_us(self, delivery: DeliveryRecord) -> int:

@@ -348,7 +348,8 @@ class Soak(RealRun):
         self._cluster.signal(node, signal.SIGCONT)
         disturbance = Disturbance("pause", (node,), began_us, self.now)
         self.observer.journal.disturbances.append(disturbance)
-        del self._struck[node]
+        if self._struck.get(node) is fault.kind:  # Otherwise it has failed meanwhile.
+            del self._struck[node]
 
     async def _fill(self, fault: Fault) -> None:
         node, folder = fault.node, self._setup.folder_of(fault.node)

@@ -16,7 +16,17 @@ from smartpubsub.protocols.pubsub import Inspection
 from smartpubsub.seam import Peer
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.journal import DeliveryRecord, EventRecord, Journal, SubscriptionRecord
-from smartpubsub.sim.judging.oracle import REFRESH_US, UNDER_WAY_US, Oracle, expected_pairs
+from smartpubsub.sim.judging.oracle import (
+    REFRESH_US,
+    UNDER_WAY_US,
+    Oracle,
+    expected_pairs,
+    wants,
+)
+
+ALL_TREES_US = 5 * MINUTE
+"""The time in which an event comes to a node through the trees of all its subscriptions; audits may
+have to recover it."""
 
 Listener: TypeAlias = tuple[Peer, int, int]
 """A publisher, and the node and the number of a subscription that gets events of it."""
@@ -105,6 +115,40 @@ class Facts:
         """Whether an event was ever delivered to a node."""
         return node in self.first_deliveries.get(id, ())
 
+    def left_out(self, event: EventRecord, node: int) -> list[int]:
+        """The subscriptions that never got an event which their node got for other ones.
+
+        Only subscriptions that were in force from the publish call to the end of the run count: a
+        crash may have replaced one by another. A run ends soon after each node has got its events,
+        so the last events of a run are not judged.
+        """
+        records = self.subscriptions_of.get(node, ())
+        if len(records) < 2 or self.journal.ended_us < event.called_us + ALL_TREES_US:
+            return []
+        got = self._subscriptions_with(event.id, node)
+        return [
+            record.number
+            for record in records
+            if record.number not in got
+            and record.is_in_force_since(event.called_us)
+            and wants(record.predicate, event.predicate)
+        ]
+
+    def _subscriptions_with(self, id: EventId, node: int) -> tuple[int, ...]:
+        """The subscriptions of a node that got an event."""
+        later = self._later_deliveries.get((id, node), ())
+        first = self.first_deliveries[id][node]
+        return (*first.subscriptions, *(n for delivery in later for n in delivery.subscriptions))
+
+    @cached_property
+    def _later_deliveries(self) -> dict[tuple[EventId, int], list[DeliveryRecord]]:
+        """All deliveries of an event to a node but the first."""
+        later: dict[tuple[EventId, int], list[DeliveryRecord]] = {}
+        for delivery in self.journal.deliveries:
+            if self.first_deliveries[delivery.id][delivery.node] is not delivery:
+                later.setdefault((delivery.id, delivery.node), []).append(delivery)
+        return later
+
     @cached_property
     def _lossy_times(self) -> list[tuple[int, int, str]]:
         """Periods in which events may get lost because too many nodes failed at once, with reasons.
@@ -170,10 +214,12 @@ class Facts:
 
     def _is_held_by_none(self, event: EventRecord) -> bool:
         """Whether all nodes that held an acknowledged event for one of its attributes are gone."""
-        return any(
-            all(self.journal.is_gone(self.nodes_by_peer[peer]) for peer in group)
-            for group in event.holders
-        )
+        return any(all(map(self._is_gone, group)) for group in event.holders)
+
+    def _is_gone(self, peer: Peer) -> bool:
+        """Whether a peer crashed for good, or is an attacker, which is no node of the run."""
+        node = self.nodes_by_peer.get(peer)
+        return node is None or self.journal.is_gone(node)
 
     def _may_be_struck(self, event: EventRecord, failure_us: int) -> bool:
         """Whether a failure may lose an event.
@@ -208,6 +254,21 @@ class Facts:
                 listener = delivery.id.publisher, delivery.node, number
                 arrivals.setdefault(listener, []).append(delivery)
         return arrivals
+
+    @cached_property
+    def chains(self) -> dict[Predicate, dict[tuple[int, int], list[DeliveryRecord]]]:
+        """By ordered topic, the first delivery of every event to each subscription, in their order.
+
+        Subscriptions are known by node and number. Without ordered topics it is empty.
+        """
+        chains: dict[Predicate, dict[tuple[int, int], list[DeliveryRecord]]] = {}
+        for delivery, numbers in self._first_per_subscription() if self.chained else ():
+            event = self.journal.events.get(delivery.id)
+            if event is not None and event.predicate not in self.unordered:
+                chain = chains.setdefault(event.predicate, {})
+                for number in numbers:
+                    chain.setdefault((delivery.node, number), []).append(delivery)
+        return chains
 
     def _first_per_subscription(self) -> Iterator[tuple[DeliveryRecord, tuple[int, ...]]]:
         """All deliveries in their order, each with the subscriptions that it was new to."""

@@ -5,9 +5,11 @@
 9. After a split heals, delivery is whole again within one refresh cycle.
 
 A case is a pair of an event and a node that had a matching subscription in force when the event was
-published. Each pair counts for one of the three promises: for 9 if a healed split had separated the
-publisher and the node, else for 4 if the event was acknowledged and a node crashed after the call,
-else for 1.
+published. The node must have got the event for each of these subscriptions that stayed in force,
+if the run went on for some minutes.
+Each pair counts for one of the three promises: for 9 if a healed split had separated the publisher
+and the node, else for 4 if the event was acknowledged and a node crashed after the call, else for
+1.
 """
 
 from __future__ import annotations
@@ -73,9 +75,9 @@ def _judged_losses(facts: Facts, invariant: int, circumstances: str) -> Judgemen
             continue
         judgement.judged += len(concerned)
         for node in concerned:
-            if not facts.has_got(id, node):
-                what = f"{_never_got(event, node)}{circumstances}"
-                judgement.violations.append(Violation(invariant, event.called_us, node, what))
+            for what in _losses(facts, event, node):
+                said = f"{what}{circumstances}"
+                judgement.violations.append(Violation(invariant, event.called_us, node, said))
     return judgement
 
 
@@ -134,6 +136,11 @@ def _is_later(facts: Facts, split: Split, event: EventRecord) -> bool:
     return event.called_us >= split.end_us + facts.refresh_us
 
 
-def _never_got(event: EventRecord, node: int) -> str:
-    at = event.called_us / 1000
-    return f"node {node} never got event {event.id}, which node {event.node} published at {at} ms"
+def _losses(facts: Facts, event: EventRecord, node: int) -> Iterator[str]:
+    """What a node that is owed an event did not get, in words."""
+    published = f"which node {event.node} published at {event.called_us / 1000} ms"
+    if not facts.has_got(event.id, node):
+        yield f"node {node} never got event {event.id}, {published}"
+        return
+    for number in facts.left_out(event, node):
+        yield f"node {node} never got event {event.id} for its subscription {number}, {published}"

@@ -1,11 +1,13 @@
 """5. A publisher's events come to a subscription in the publisher's order while nothing fails.
 
-In a chained topic they do so always.
+In a chained topic they do so always, and all subscriptions get the events of all its authors in one
+order: the checker compares each subscription with the one that got most of them. A case is then one
+event that came to both. Adversaries excuse it, because a publisher that lies can fork the chain.
 
-A case is one event that came to a subscription which got several events of its publisher. It is a
-violation if an event that was published later had come to the subscription before. The time that
-counts is from the call of publish to the delivery: the cause of the delay, or of the overtaking,
-lies in that time or follows from an earlier fault. So a case is excused if
+Otherwise a case is one event that came to a subscription which got several events of its publisher.
+It is a violation if an event that was published later had come to the subscription before. The time
+that counts is from the call of publish to the delivery: the cause of the delay, or of the
+overtaking, lies in that time or follows from an earlier fault. So a case is excused if
 
 - a crash, departure, restart, pause or clog is in that time, or less than a repair time before;
 - a split lies in that time, or ended less than a refresh cycle before;
@@ -23,7 +25,7 @@ Duplicated messages, slow links, wrong clocks and nodes that join excuse nothing
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from smartpubsub.protocols.publication import EventId
@@ -56,7 +58,32 @@ def check_order(facts: Facts) -> Judgement:
                     f" after event {overtaker.id}, which is a later one"
                 )
                 judgement.violations.append(Violation(INVARIANT, arrival.at_us, node, what))
+    for chain in facts.chains.values():
+        _judge_chain(facts, chain, judgement)
     return judgement
+
+
+def _judge_chain(
+    facts: Facts, chain: Mapping[tuple[int, int], Sequence[DeliveryRecord]], judgement: Judgement
+) -> None:
+    """Judge whether the subscriptions of a chained topic got its events in one order."""
+    longest = max(chain.values(), key=len)
+    places = {arrival.id: place for place, arrival in enumerate(longest)}
+    for (node, subscription), arrivals in chain.items():
+        if arrivals is longest:
+            continue
+        common = [arrival for arrival in arrivals if arrival.id in places]
+        if facts.has_adversaries:
+            judgement.excuse("adversaries", len(common))
+            continue
+        judgement.judged += len(common)
+        for before, arrival in pairwise(common):
+            if places[before.id] > places[arrival.id]:
+                what = (
+                    f"node {node} got event {arrival.id} for its subscription {subscription} after"
+                    f" event {before.id} of the same topic, and node {longest[0].node} before it"
+                )
+                judgement.violations.append(Violation(INVARIANT, arrival.at_us, node, what))
 
 
 def _with_overtakers(

@@ -69,8 +69,8 @@ def _judge_acknowledgement(
         judgement.excuse("run_ended")
     else:
         judgement.judged += 1
-        heard = "was never told" if acknowledged_us is None else "was told too late"
-        what = f"node {record.node} {heard} that {_unsubscribe(record)} had taken effect"
+        why = "was never told" if acknowledged_us is None else "was told too late"
+        what = f"node {record.node} {why} that {_unsubscribe(record)} had taken effect"
         judgement.violations.append(Violation(INVARIANT, deadline_us, record.node, what))
 
 

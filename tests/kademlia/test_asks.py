@@ -1,0 +1,61 @@
+"""The round trips of requests: links that lose messages do not count as full."""
+
+from smartpubsub.kademlia.asks import REPEATED_MAX, Asks
+from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.messages import Kind, Message
+from smartpubsub.kademlia.settings import SECOND, Settings
+from smartpubsub.seam import Ask, Effect, SetTimer
+
+MS = 1_000
+PEER = Contact.of(b"peer")
+
+
+class Link:
+    """A peer that answers each request after a time."""
+
+    def __init__(self) -> None:
+        self.effects: list[Effect] = []
+        self.asks = Asks(Settings(), self.effects)
+        self.now = 0
+
+    def ask(self, trip_us: int, *, is_lost: bool = False) -> None:
+        """Ask, and repeat the request until the answer is there; the first one may get lost."""
+        self.asks.ask(PEER, Message(Kind.FIND_NODE), self.now)
+        answered_at = None if is_lost else self.now + trip_us
+        while True:
+            number = max(effect.number for effect in self.effects if isinstance(effect, Ask))
+            due_at = [effect.at for effect in self.effects if isinstance(effect, SetTimer)][-1]
+            if answered_at is not None and answered_at <= due_at:
+                break
+            self.now = due_at
+            self.asks.on_silence(number, self.now)
+            answered_at = answered_at or self.now + trip_us
+        self.now = answered_at
+        assert self.asks.on_answer(PEER.peer, number, self.now) is not None
+        self.effects.clear()
+
+
+def test_links_that_lose_messages_are_not_full() -> None:
+    link = Link()
+    for number in range(200):
+        link.ask(20 * MS, is_lost=number >= 20 and number % 3 == 0)
+        assert not link.asks.are_links_full
+
+
+def test_links_whose_round_trip_is_longer_than_a_node_waits_are_links_full() -> None:
+    link = Link()
+    for _ in range(20):
+        link.ask(1_300 * MS)
+    assert link.asks.are_links_full
+
+
+def test_links_that_become_slow_are_links_full_and_recover() -> None:
+    link = Link()
+    for _ in range(20):
+        link.ask(20 * MS)
+    for _ in range(REPEATED_MAX):
+        link.ask(5 * SECOND)
+    assert link.asks.are_links_full
+    for _ in range(40):
+        link.ask(20 * MS)
+    assert not link.asks.are_links_full
