@@ -3,7 +3,10 @@
 import logging
 import os
 import socket
+import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +14,7 @@ import pytest
 import trio
 from libp2p.custom_types import TProtocol
 from libp2p.io.exceptions import IncompleteReadError
+from libp2p.io.trio import TrioTCPStream
 from libp2p.network.exceptions import SwarmException
 from libp2p.network.swarm import Swarm
 from libp2p.peer.id import ID
@@ -340,6 +344,31 @@ def test_d12_no_read_takes_a_large_block_of_the_heap() -> None:
             assert most - before < patches.READ_BYTES
 
     run(main)
+
+
+def test_d12_threads_do_not_share_what_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    patches.apply()
+    both_have_read = threading.Barrier(2, timeout=60)
+    readv = os.readv
+
+    def read_and_wait(file: int, buffers: list[memoryview]) -> int:
+        length = readv(file, buffers)
+        both_have_read.wait()
+        return length
+
+    async def read(connected: socket.socket) -> bytes:
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(connected))
+        return await TrioTCPStream(stream).read()
+
+    monkeypatch.setattr(os, "readv", read_and_wait)
+    with ExitStack() as stack, ThreadPoolExecutor(2) as threads:
+        reads = []
+        for sent in (b"one", b"other"):
+            near, far = map(stack.enter_context, socket.socketpair())
+            far.sendall(sent)
+            near.setblocking(False)
+            reads.append(threads.submit(trio.run, read, near))
+        assert [reading.result() for reading in reads] == [b"one", b"other"]
 
 
 def test_d13_plain_frames_take_no_detour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import struct
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import metadata
@@ -205,10 +206,11 @@ def d11_window_updates_are_batched() -> None:
 
 def d12_socket_reads_are_buffered() -> None:
     """0.8.1 calls the system twice for each message: for two bytes of length, and for the rest."""
-    buffer = memoryview(bytearray(READ_BYTES))
+    buffer_of_thread = _ReadBuffer()
 
     def read_now(stream: trio.SocketStream) -> bytes:
         # A buffer for each read would leave holes in the heap that are too small for the next one.
+        buffer = buffer_of_thread.view
         return bytes(buffer[: os.readv(stream.socket.fileno(), [buffer])])
 
     async def read_socket(stream: trio.SocketStream) -> bytes:
@@ -326,6 +328,13 @@ def _packet_end(came: bytes, start: int) -> int | None:
     body = start + SIZE_NOISE_MESSAGE_LEN
     end = body + int.from_bytes(came[start:body], "big")
     return end if body <= len(came) and end <= len(came) else None
+
+
+class _ReadBuffer(threading.local):
+    """A buffer for each thread: other threads run during a read, and may run nodes too."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(READ_BYTES))
 
 
 class _QuickLock:
