@@ -1,5 +1,7 @@
-// The Python module: one class, whose filters and events are the attributes of predicates.
+// The Python module: a class whose filters and events are the attributes of predicates, and
+// functions for blocks.
 #include "arrow.h"
+#include "cbor.h"
 #include "matcher.h"
 #include "scan.h"
 #include "text.h"
@@ -349,7 +351,7 @@ private:
 
 NB_MODULE(smartpubsub_native, module) {
     using smartpubsub::Core;
-    module.doc() = "The native matching engine of SmartPubSub.";
+    module.doc() = "The native matching engine and the native block codec of SmartPubSub.";
     // Increased with every incompatible change.
     module.attr("interface") = 2;
     nb::list instruction_sets;
@@ -367,6 +369,9 @@ NB_MODULE(smartpubsub_native, module) {
         }
         throw nb::value_error("this processor cannot run these instructions");
     });
+    module.def("encode_cbor", &smartpubsub::encode_cbor, nb::arg("value").none(), nb::arg("link"));
+    module.def("decode_cbor", &smartpubsub::decode_cbor);
+    module.def("base32", &smartpubsub::base32);
     module.attr("attributes_max") = smartpubsub::Record::count_max;
     nb::class_<Core>(module, "Core")
         .def(nb::init<>())

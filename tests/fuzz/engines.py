@@ -1,4 +1,4 @@
-"""Targets for the native engine. They import nothing that a sanitized process cannot load."""
+"""Targets for the native module. They import nothing that a sanitized process cannot load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from typing import Any
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.matching import Index
 from smartpubsub.matching.storage import IndexFileError
+from smartpubsub.native import native
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.dagcbor import (
+    DEPTH_MAX,
+    ITEM_COUNT_MAX,
+    EncodingError,
+    Link,
+    decode_in_python,
+    encode_in_python,
+)
 from tests.fuzz.mutation import mutated
 
 PREDICATES = [Predicate.parse(f"surf/price[{low},{low + 9}]") for low in range(20)]
@@ -58,6 +67,33 @@ def fuzz_engine(rng: Random) -> None:
                     assert native == python
 
 
+def fuzz_codec(rng: Random) -> None:
+    """Decode mutated blocks natively, encode what comes out, and compare with Python."""
+    for _ in range(50):
+        data = mutated(encode_in_python(_value(rng, 4)), rng)
+        limits = DEPTH_MAX, rng.choice((3, ITEM_COUNT_MAX))
+        try:
+            value = decode_in_python(data, limits[1])
+        except EncodingError:
+            value = None
+        try:
+            natively = native.decode_cbor(data, Link, *limits)
+        except ValueError:
+            natively = None
+        assert repr(natively) == repr(value), data.hex()
+        if natively is not None:
+            assert native.encode_cbor(value, Link) == data
+
+
+def _value(rng: Random, depth: int) -> Any:
+    if depth and rng.random() < 0.6:
+        items = [_value(rng, depth - 1) for _ in range(rng.randrange(4))]
+        return items if rng.random() < 0.5 else {str(rng.randrange(300)): each for each in items}
+    number = rng.choice((0, 23, 24, 255, 256, 1 << 16, 1 << 32, (1 << 64) - 1))
+    few = rng.randbytes(rng.choice((0, 1, 30, 300)))
+    return rng.choice((number, -1 - number, few, few.hex(), Link(few), 0.5, True, None))
+
+
 def _predicate(rng: Random, names: list[str]) -> Predicate:
     attributes: dict[str, Any] = {}
     for name in rng.sample(names, rng.randint(1, min(5, len(names)))):
@@ -72,4 +108,5 @@ def _predicate(rng: Random, names: list[str]) -> Predicate:
 NATIVE_TARGETS: dict[str, Callable[[Random], Any]] = {
     "indexes": fuzz_indexes,
     "engine": fuzz_engine,
+    "codec": fuzz_codec,
 }

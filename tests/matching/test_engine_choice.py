@@ -20,7 +20,7 @@ EVENTS = [Predicate.parse(f"surf/price={number}") for number in (0, 4, 0.1, 30)]
 
 @pytest.fixture
 def _without_native(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_engine, "smartpubsub_native", None)
+    monkeypatch.setattr(native_engine, "native", None)
 
 
 @needs_native
@@ -105,6 +105,6 @@ def test_what_the_native_engine_saved_is_read_without_it(
 ) -> None:
     filled(ORACLE, "native").save(tmp_path / "index")
     assert native_engine.instructions() != "none"
-    monkeypatch.setattr(native_engine, "smartpubsub_native", None)
+    monkeypatch.setattr(native_engine, "native", None)
 
     check(Index.load(tmp_path / "index"), ORACLE, EVENTS)

@@ -31,7 +31,7 @@ ROOMS_FROM_BELOW = (
 )
 APART = frozenset({("node", "sim"), ("sim", "node")})
 """A live node runs without the simulator, and the simulator without libp2p."""
-OPEN_TO_ALL = frozenset({"errors", "extras"})
+OPEN_TO_ALL = frozenset({"errors", "extras", "native"})
 CORES = frozenset({"predicates", "matching", "seam", "kademlia", "protocols"})
 CLOSED_TO_CORES = frozenset(
     {

@@ -15,23 +15,13 @@ from typing import TYPE_CHECKING
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.matching.python_engine import PythonEngine
 from smartpubsub.matching.storage import IndexFile, IndexFileError, filter_lines, write_index
+from smartpubsub.native import native
 from smartpubsub.predicates import Interval, Predicate
 from smartpubsub.predicates.names import encode_name
 from smartpubsub.predicates.numbers import Exact
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-INTERFACE = 2
-"""The interface version that this package expects of the native module, a separate distribution."""
-
-try:
-    import smartpubsub_native
-except ImportError:
-    smartpubsub_native = None
-else:
-    if getattr(smartpubsub_native, "interface", 0) != INTERFACE:
-        smartpubsub_native = None
 
 # The mapped sections hold the machine's own representation of numbers.
 _TREE, _ARENA, _WHERE, _BEYOND = (
@@ -45,12 +35,12 @@ class EngineError(SmartPubSubError):
 
 def is_available() -> bool:
     """Whether the native module is installed in a version that this package understands."""
-    return smartpubsub_native is not None
+    return native is not None
 
 
 def instructions() -> str:
     """The instruction set that the native module uses on this processor."""
-    return str(smartpubsub_native.instructions()) if smartpubsub_native else "none"
+    return str(native.instructions()) if native else "none"
 
 
 class NativeEngine:
@@ -59,12 +49,12 @@ class NativeEngine:
     name = "native"
 
     def __init__(self) -> None:
-        if smartpubsub_native is None:
+        if native is None:
             raise EngineError(
                 "the native engine is not installed, or has another version; install a C++20"
                 " compiler and set up again, or use engine='python'"
             )
-        self._core = smartpubsub_native.Core()
+        self._core = native.Core()
         self._beyond_core = PythonEngine()
 
     @classmethod
@@ -82,7 +72,7 @@ class NativeEngine:
                 engine.add(key, predicate)
             return engine
         try:
-            engine._core = smartpubsub_native.Core.thaw(bytes(tree), arena, where)
+            engine._core = native.Core.thaw(bytes(tree), arena, where)
         except RuntimeError as error:
             raise IndexFileError(f"{file.path} is damaged: {error}; save it again") from None
         for key, predicate in file.filters(_BEYOND):
@@ -190,7 +180,7 @@ class NativeEngine:
 
 
 def _is_beyond_core(predicate: Predicate) -> bool:
-    return len(predicate) > smartpubsub_native.attributes_max or any(
+    return len(predicate) > native.attributes_max or any(
         interval is not None and (isinstance(interval[0], Exact) or isinstance(interval[1], Exact))
         for interval in predicate._attributes.values()
     )

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from multiformats import CID
 
 from smartpubsub.errors import SmartPubSubError
+from smartpubsub.native import native
 from smartpubsub.protocols import dagcbor
 from smartpubsub.protocols.dagcbor import ITEM_COUNT_MAX, EncodingError, Link
 from smartpubsub.protocols.publication import TIME_END_US
@@ -89,7 +90,15 @@ def cid_text(cid: Cid) -> str:
 
     The library multiformats gives the same text and takes forty times as long.
     """
-    return "b" + base64.b32encode(cid).decode().rstrip("=").lower()
+    return "b" + _base32(cid)
+
+
+def base32_in_python(data: bytes) -> str:
+    """Write bytes in lower case of base 32, without padding."""
+    return base64.b32encode(data).decode().rstrip("=").lower()
+
+
+_base32 = base32_in_python if native is None else native.base32
 
 
 @lru_cache(maxsize=1 << 12)
