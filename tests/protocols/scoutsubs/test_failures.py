@@ -219,6 +219,21 @@ def test_a_child_that_returns_to_a_former_parent_is_known_there_again() -> None:
     assert forest.is_in_force(3, number)
 
 
+def test_a_former_parent_that_becomes_the_rendezvous_knows_a_child_that_had_moved_on() -> None:
+    forest = forest_of()
+    child = WANTING[-1]
+    forest.move(child, 1)
+    forest.run(SECOND)
+    forest.move(child, 0)
+    forest.run(SECOND)
+    assert child not in forest.children(1)
+
+    forest.crash(0)
+    forest.publish(2, "surf")
+    forest.run_until(lambda: forest.roots() == [1])
+    assert child in forest.children(1)
+
+
 def test_the_answer_to_a_farewell_is_not_taken_for_the_answer_to_a_return() -> None:
     """What is announced to a former parent gets lost, and its answer to the farewell comes late."""
     forest = Forest(6)

@@ -128,6 +128,18 @@ def test_a_copy_of_a_child_replaces_older_versions_only() -> None:
     assert list(map(str, table.members())) == ["surf/bali"]
 
 
+def test_a_copy_of_a_child_replaces_a_withdrawal_of_the_same_version() -> None:
+    table = FilterTable("surf")
+    child = child_of(table, CHILD, "surf/bali")
+    copy = child.copy()._replace(version=2)
+    child.version = 2
+    table.change_child(child, (), list(child.filters))
+
+    assert not table.restore(copy._replace(version=1), 0, 9)
+    assert table.restore(copy, 0, 9)
+    assert list(map(str, table.members())) == ["surf/bali"]
+
+
 def test_every_role_can_be_left_and_reached() -> None:
     assert {start for start, _ in ROLE_TRANSITIONS} == set(Role)
     assert set(ROLE_TRANSITIONS.values()) == set(Role)

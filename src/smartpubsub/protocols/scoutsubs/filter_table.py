@@ -316,11 +316,15 @@ class FilterTable:
         return found
 
     def restore(self, copy: ChildCopy, now: int, child_count_max: int) -> bool:
-        """Add a child from a copy, unless the table is full or knows a later version."""
+        """Add a child from a copy, unless the table is full or has this version or a later one."""
         peer = copy.contact.peer
         known = self.children.get(peer)
         if known is not None:
-            if (known.incarnation, known.version) >= (copy.incarnation, copy.version):
+            known_version = known.incarnation, known.version
+            copy_version = copy.incarnation, copy.version
+            # A child withdraws its filters from here by the version that its next parent has.
+            was_withdrawn = not known.filters and known_version == copy_version
+            if known_version >= copy_version and not was_withdrawn:
                 return False
             self.drop_child(peer)
         elif len(self.children) >= child_count_max:
