@@ -12,7 +12,14 @@ from smartpubsub.protocols.runtime.rules import refusal_of
 from smartpubsub.protocols.scoutsubs import audit_keeper
 from smartpubsub.protocols.scoutsubs.attestation import held_bytes
 from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
-from smartpubsub.protocols.scoutsubs.messages import Audit, Audited, KeepForAudits, Missed
+from smartpubsub.protocols.scoutsubs.messages import (
+    NO_PEER,
+    Audit,
+    Audited,
+    KeepForAudits,
+    Missed,
+    Notify,
+)
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.spec import scout_settings
 from smartpubsub.protocols.spec import ProtocolOptions
@@ -225,6 +232,21 @@ def test_events_right_after_the_subscription_come_though_the_tree_brings_none(
     forest.run(MINUTE)
 
     assert sorted(forest.received(6)) == [first.id, second.id]
+
+
+def test_an_event_is_old_if_a_later_one_came_before_the_subscription_was_in_force() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.run(SECOND)
+    number = forest.subscribe(6, "surf")
+    first, second = (forest.event(7, n, "surf") for n in (1, 2))
+    forest.receive(0, 6, Notify(second, "surf", 1, False, NO_PEER))
+    assert forest.received(6) == [second.id]
+    forest.run_until(lambda: forest.is_in_force(6, number))
+    for keeper in range(5):
+        forest.receive(7, keeper, KeepForAudits(first, "surf"))
+    forest.run(MINUTE)
+
+    assert forest.received(6) == [second.id]
 
 
 def test_an_event_comes_though_the_question_was_long_under_way() -> None:

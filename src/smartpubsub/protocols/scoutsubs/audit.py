@@ -51,6 +51,8 @@ LEFT_OUT_MAX = 3
 """While links seem to be full, a node leaves out at most this many audits in a row. Up to the next
 one, less time passes than keepers keep an event."""
 BROUGHT_MAX = 1_000
+UNAUDITED_MAX = 1_000
+"""How many events a node remembers of a tree in which no subscription is in force yet."""
 LATE_MAX = 20
 EARLY_MAX = 1_000
 ACCUSED_US = 10 * SECOND
@@ -177,6 +179,9 @@ class Auditor:
 
     def __post_init__(self) -> None:
         self._trees: dict[str, _AuditedTree] = {}
+        self._unaudited: BoundedDict[str, deque[_ReceivedEvent]] = BoundedDict(TREES_MAX)
+        """By tree in which no subscription is in force yet: its events since the first subscribe
+        call."""
         self._last_number = 0
 
     def __len__(self) -> int:
@@ -198,6 +203,7 @@ class Auditor:
                 return
             least_us, now = self._settings.audit_us_min, self._outbox.now
             audited = self._trees[tree] = _AuditedTree(least_us, now)
+            audited.got.extend(self._unaudited.pop(tree, ()))
             self._set_timer(tree, audited)
         if number not in audited.since_us:
             audited.since_us[number] = self._in_force_since_us(number)
@@ -219,6 +225,7 @@ class Auditor:
         """Note an event that the tree has brought."""
         audited, id = self._trees.get(base_name(tree)), event.id
         if audited is None:
+            self._note_unaudited(id, base_name(tree))
             return
         audited.got.append(_ReceivedEvent(id, self._outbox.now))
         if event.created_us:
@@ -230,6 +237,16 @@ class Auditor:
             audited.grace_us = 2 * self._grace_us(audited)
             audited.is_alerted = False
             audited.interval_us = self._settings.audit_us_max
+
+    def _note_unaudited(self, id: EventId, tree: str) -> None:
+        """Note an event that has come before the first subscription is in force."""
+        table = self._filters.tables.get(tree)
+        if table is None or not table.own or not self._settings.has_audits:
+            return
+        got = self._unaudited.get(tree)
+        if got is None:
+            got = self._unaudited[tree] = deque(maxlen=UNAUDITED_MAX)
+        got.append(_ReceivedEvent(id, self._outbox.now))
 
     def _measure(self, audited: _AuditedTree, event: Publication) -> None:
         """Note how much longer an event took than others of its publisher.
@@ -533,24 +550,23 @@ class Auditor:
         """Whether an event was published after a subscription was in force.
 
         An event reaches keepers a little after it is published. So one that reached them when the
-        subscription came into force may be older. It must not be delivered after later events of
-        its publisher, unless an earlier one was delivered too, or its time of creation shows that
-        it is not older.
+        subscription came into force may be older. It is older if a later one of its publisher had
+        come here before. It must not be delivered after later events of its publisher, unless an
+        earlier one was delivered too, or its time of creation shows that it is not older.
         """
         id = event.id
         since_us = audited.since_us.get(number)
         if since_us is None or came.last_us < since_us:
+            return False
+        of_publisher = [got for got in audited.got if got.id.publisher == id.publisher]
+        if any(got.id > id and got.at_us < since_us for got in of_publisher):
             return False
         # Publishers wait for the acknowledgement, unless they need the signatures of keepers.
         is_placed_at_once = bool(self._settings.keeper_quorum)
         slack_us = self._times.timeout_us // (2 if is_placed_at_once else 1)
         if came.first_us >= since_us + slack_us:
             return True
-        others = [
-            got.id
-            for got in audited.got
-            if got.id.publisher == id.publisher and got.at_us >= since_us and got.is_owed
-        ]
+        others = [got.id for got in of_publisher if got.at_us >= since_us and got.is_owed]
         if not others or any(got < id for got in others):
             return True
         if not event.created_us:
