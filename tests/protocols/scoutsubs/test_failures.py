@@ -142,6 +142,18 @@ def test_a_rendezvous_that_pauses_and_wakes_up_does_no_harm(length_us: int) -> N
         assert forest.receivers(id) == WANTING
 
 
+def test_a_rendezvous_that_crashes_some_minutes_after_a_long_pause_is_replaced() -> None:
+    forest = forest_of()
+    forest.world.pause(forest.host(0), forest.world.now + 3 * MINUTE)
+    forest.run(5 * MINUTE)
+    assert forest.roots() == [0]
+
+    forest.crash(0)
+    forest.run(MINUTE)
+    assert forest.roots() == [1]
+    assert {forest.parent(number) for number in WANTING} <= {1, *WANTING}
+
+
 def test_a_subscription_made_while_the_rendezvous_is_dead_is_in_force_before_long() -> None:
     forest = forest_of()
     forest.crash(0)

@@ -102,6 +102,10 @@ def test_a_slow_peer_has_a_longer_timeout() -> None:
 
     assert times.timeout_us_for(b"slow") == 4 * 20 * SECOND
     assert times.timeout_us_for(b"other") <= settings.timeout_us_max
+    times.sample_probe(b"slow", 20 * SECOND)
+    assert times.timeout_us_for(b"slow") > settings.timeout_us_max
+    times.sample_probe(b"slow", 10 * MS)
+    assert times.timeout_us_for(b"slow") == times.timeout_us
     for _ in range(40):
         times.sample_probe(b"slow", 10 * MS)
     assert times.timeout_us_for(b"slow") <= 2 * SECOND

@@ -56,10 +56,14 @@ class ResponseTimes:
         self._usual.sample(us, transmissions=transmissions)
 
     def sample_probe(self, peer: Peer, us: int) -> None:
-        """Take the response time of a probe, which may exceed the timeout."""
+        """Take the response time of a probe, which may exceed the timeout.
+
+        One fast answer shows that a peer was paused, and that its link is not full.
+        """
         self.sample(us)
         usual_us = smoothed(self._slow_us.pop(peer, 0), us, GAIN_UP, GAIN_DOWN)
-        if 4 * usual_us > self._settings.timeout_us_max:
+        is_slow = 4 * us > self._settings.timeout_us_max
+        if is_slow and 4 * usual_us > self._settings.timeout_us_max:
             self._slow_us[peer] = usual_us
 
     @property
