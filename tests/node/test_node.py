@@ -372,6 +372,27 @@ def test_the_events_of_a_kept_subscription_wait_for_the_next_reader(tmp_path: Pa
     run(main)
 
 
+def test_a_reader_continues_a_subscription_that_comes_into_force_again_without_a_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with node_in(tmp_path) as node:
+            async with node.subscribe("rain", keep=True) as events:
+                pass
+            core = node._engine.core
+            state_of, pending = core.state_of, [SubscriptionState.PENDING] * 2
+
+            def in_force_soon(number: int, now: int) -> SubscriptionState:
+                """As after a change of the parent: the core has delivered `Subscribed` before."""
+                return pending.pop() if pending else state_of(number, now)
+
+            monkeypatch.setattr(core, "state_of", in_force_soon)
+            async with node.subscribe("rain", keep=True) as again:
+                assert again.number == events.number
+
+    run(main)
+
+
 def test_an_event_that_was_not_acknowledged_is_delivered_again(tmp_path: Path) -> None:
     async def main() -> None:
         async with node_in(tmp_path) as node:

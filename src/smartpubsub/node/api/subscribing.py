@@ -118,7 +118,7 @@ class Subscribing:
         try:
             with call.limited(f"the subscription {subscription.predicate}", ACKNOWLEDGE_S_MAX):
                 await host.call(subscribe)
-                await call.wait_patiently()
+                await call.wait_patiently(lambda: self._is_in_force(subscription))
             if past is not None:
                 with history.limited(f"the history of {subscription.predicate}", HISTORY_S_MAX):
                     await history.done.wait()
@@ -126,6 +126,14 @@ class Subscribing:
             subscription.is_kept = subscription.is_kept and subscription.was_there
             await self.end(subscription)
             raise
+
+    def _is_in_force(self, subscription: Subscription) -> bool:
+        """Whether a subscription has come into force, for a call that waits for it.
+
+        The core delivers `Subscribed` once. A subscription that a reader continues may have been in
+        force before, and be pending only until another parent has its filters.
+        """
+        return self._engine.is_running and self.state_of(subscription).is_in_force
 
     def _must_be_possible(self, predicate: Predicate) -> None:
         if self._engine.spec.has_only_topics:
