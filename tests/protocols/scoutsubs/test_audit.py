@@ -1,5 +1,6 @@
 """Subscribers notice events that the tree has not brought, and get them from keepers."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,6 +12,7 @@ from smartpubsub.protocols.pubsub import Published
 from smartpubsub.protocols.runtime.rules import refusal_of
 from smartpubsub.protocols.scoutsubs import audit_keeper
 from smartpubsub.protocols.scoutsubs.attestation import held_bytes
+from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_US
 from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
 from smartpubsub.protocols.scoutsubs.messages import (
     NO_PEER,
@@ -19,6 +21,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     KeepForAudits,
     Missed,
     Notify,
+    Recorded,
 )
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.spec import scout_settings
@@ -505,6 +508,70 @@ def test_an_event_goes_to_a_rendezvous_that_acknowledges_again() -> None:
     id = forest.published(9, "surf")
 
     assert holders(forest, 9, id) == [0, 1, 2]
+
+
+def acknowledged_by_keepers(forest: Forest) -> EventId:
+    """An event of node 9 that the rendezvous never got, while its subscriber 6 is down."""
+    forest.crash(6)
+    return forest.published(9, "surf")
+
+
+def stored_by_keepers(forest: Forest) -> int:
+    """How many nodes store an event that is not completed."""
+    return sum(len(forest.scouts(n)._events_kept.kept) for n in range(5))
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_an_event_that_keepers_have_acknowledged_is_not_lost_with_its_publisher(
+    *, returns: bool
+) -> None:
+    """Its subscriber is down for longer than keepers keep events for audits."""
+    forest = forest_with_a_dropping_rendezvous()
+    id = acknowledged_by_keepers(forest)
+    forest.crash(9)
+    if returns:  # So quickly that it is not found down.
+        forest.join(9, 1)
+    forest.run(2 * SECOND)  # All that it has sent is dropped.
+    del vars(forest.scouts(0)._admission)["_admit"]
+    forest.run(KEPT_US + MINUTE)
+    forest.join(6, 1)
+    forest.run(MINUTE)
+
+    assert forest.received(6) == [id]
+
+
+def test_an_event_that_keepers_have_acknowledged_is_not_lost_with_all_of_them() -> None:
+    forest = forest_with_a_dropping_rendezvous()
+    id = acknowledged_by_keepers(forest)
+    everyone = [0, 1, 2, 3, 4, 5, 7, 8, 9]
+    forest.crash(*everyone)
+    for number in everyone[:-1]:
+        forest.join(number, (number + 1) % 5)
+    forest.run(KEPT_US + MINUTE)
+    forest.join(6, 1)
+    forest.run(MINUTE)
+
+    assert forest.received(6) == [id]
+
+
+def test_keepers_forget_an_event_that_a_rendezvous_has() -> None:
+    forest = forest_with_a_dropping_rendezvous()
+    forest.published(9, "surf")
+    assert stored_by_keepers(forest) == 5
+    del vars(forest.scouts(0)._admission)["_admit"]
+    forest.run(MINUTE)
+
+    assert stored_by_keepers(forest) == 0
+
+
+def test_a_keeper_without_room_to_store_an_event_does_not_sign_for_it() -> None:
+    forest = forest_with_a_dropping_rendezvous(replace(SETTINGS, record_count_max=0))
+    event = forest.event(9, 1, "surf")
+    forest.receive(9, 3, KeepForAudits(event, "surf", wants_answer=True))
+    forest.run(SECOND)
+
+    parts = [said.part for said in forest.said if said.receiver == 9]
+    assert [part.is_full for part in parts if isinstance(part, Recorded)] == [True]
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, IN_REGIONS])

@@ -355,7 +355,16 @@ class Admission:
         for key, kept in list(self._replicas.kept.items()):
             if kept.began_us < oldest:
                 self._replicas.forget(key)
-            elif self._detector.is_down(kept.owner) or self._is_left_over(kept):
+            elif self._detector.is_down(kept.owner or key[0].publisher) or self._is_left_over(kept):
+                self._hand_on(kept)
+
+    def hand_on_orphans(self, publisher: Peer, incarnation: int | None = None) -> None:
+        """Find a rendezvous for the events that keepers have acknowledged to a publisher.
+
+        The publisher is down, or has restarted and forgotten them.
+        """
+        for kept in self._replicas.orphans(publisher, incarnation):
+            if self._membership.join(kept.record.attribute) is not None:
                 self._hand_on(kept)
 
     def _is_left_over(self, kept: EventReplica) -> bool:

@@ -61,11 +61,17 @@ class AuditKeeper:
         signing: Signing,
         ledger: Ledger,
         recovery: Recovery,
+        keep_until_admitted: Callable[[Publication, str], bool],
     ) -> None:
+        """Make a keeper; `keep_until_admitted` stores an event in place of its rendezvous.
+
+        It returns whether there was room.
+        """
         self._outbox = outbox
         self._settings = settings
         self._signing = signing
         self._recovery = recovery
+        self._keep_until_admitted = keep_until_admitted
         self._last_place = 0
         """The place of the last event, or the end of the last answer's range."""
         self._ahead_us = 0
@@ -108,7 +114,11 @@ class AuditKeeper:
         return [(kept.event.id, tree) for kept, tree in sorted(every, key=lambda e: e[0].place)]
 
     def on_keep(self, peer: Peer, part: KeepForAudits) -> None:
-        """Keep an event for a publisher that has found this node among the keepers of a tree."""
+        """Keep an event for a publisher that has found this node among the keepers of a tree.
+
+        If the signatures of keepers may replace the acknowledgement of the rendezvous, this node
+        also stores the event until a rendezvous has it.
+        """
         if not self._signing.is_signed(part.event):
             self._outbox.reject("signature")
             return
@@ -119,7 +129,10 @@ class AuditKeeper:
             if kept is not None:
                 place = KeptAt(id, attribute, self._recovery.incarnation, kept.place)
                 self._outbox.queue(peer, place)
-            self._outbox.queue(peer, Recorded(id, attribute, kept is None))
+            is_full = kept is None or not (
+                self._settings.keeper_quorum or self._keep_until_admitted(part.event, attribute)
+            )
+            self._outbox.queue(peer, Recorded(id, attribute, is_full))
 
     def on_audit(self, peer: Peer, part: Audit) -> None:
         """Answer a subscriber that asks for the events that it has missed."""

@@ -296,7 +296,7 @@ class Recorded(NamedTuple):
 
 @_wire.message(11)
 class Done(NamedTuple):
-    """All peers have confirmed an event."""
+    """All peers have confirmed an event; from its publisher to a keeper: a rendezvous has it."""
 
     id: EventId
     attribute: TreeName

@@ -25,6 +25,7 @@ from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.messages import (
+    NO_PEER,
     Bundle,
     ChildCopy,
     Convict,
@@ -73,6 +74,8 @@ class Persistence:
         self._outbox = outbox
         self._settings = settings
         self._own = own
+        self._uncharged = own, NO_PEER
+        """In place of another rendezvous: the event counts for its publisher alone."""
         bytes_max = settings.stored_bytes_max
         user_bytes_max = max(bytes_max // USER_SHARE, min(bytes_max, _USER_BYTES_MIN))
         self._by_publisher = ledger.open("records of publishers", bytes_max, user_bytes_max)
@@ -107,11 +110,11 @@ class Persistence:
     def has_room_for(self, event: Publication, owner: Peer) -> bool:
         """Whether its publisher and the node that has custody of it may store an event here.
 
-        An event in this node's own custody counts for the publisher alone.
+        An event in this node's own custody or without a rendezvous counts for the publisher alone.
         """
         size = event.wire_bytes
         if self._by_publisher.has_room_for(event.id.publisher, size) and (
-            owner == self._own or self._by_owner.has_room_for(owner, size)
+            owner in self._uncharged or self._by_owner.has_room_for(owner, size)
         ):
             return self.bytes_held < self._settings.stored_bytes_max
         self._by_publisher.refuse()
@@ -271,14 +274,14 @@ class Persistence:
         """Charge an event that is stored and not completed."""
         size, self._owners[key] = self._sizes[key], owner
         self._by_publisher.change(publisher, size)
-        if owner != self._own:
+        if owner not in self._uncharged:
             self._by_owner.change(owner, size)
 
     def _discharge(self, key: bytes, publisher: Peer) -> None:
         size, owner = self._sizes.get(key, 0), self._owners.pop(key, None)
         if owner is not None:
             self._by_publisher.change(publisher, -size)
-            if owner != self._own:
+            if owner not in self._uncharged:
                 self._by_owner.change(owner, -size)
 
     def _put(self, key: bytes, value: bytes) -> int:

@@ -12,14 +12,25 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from smartpubsub.protocols.publication import Publication
+from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.audit_keeper import AuditKeeper
 from smartpubsub.protocols.scoutsubs.convictions import Convictions
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
 from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
-from smartpubsub.protocols.scoutsubs.messages import Holder, KeepForAudits, KeptAt, Recorded
+from smartpubsub.protocols.scoutsubs.messages import (
+    Done,
+    Holder,
+    KeepForAudits,
+    KeptAt,
+    Recorded,
+)
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Peer
+
+STORING_COUNT_MAX = 10_000
+"""Of how many events a publisher remembers the keepers that store them; other keepers store an
+event for as long as it may be under way."""
 
 
 @dataclass(slots=True)
@@ -54,6 +65,8 @@ class Placement:
 
     def __post_init__(self) -> None:
         self._placed: dict[EventKey, _PlacedEvent] = {}
+        self._storing: BoundedDict[EventKey, dict[Peer, None]] = BoundedDict(STORING_COUNT_MAX)
+        """The keepers that store an event until a rendezvous has it."""
 
     def place(self, event: Publication, tree: str, holders: Collection[Peer] = ()) -> None:
         """Send an event to all keepers except those that hold it, once the keepers are known."""
@@ -87,6 +100,10 @@ class Placement:
             if peer not in placed.sent:
                 placed.sent[peer] = None
                 self._outbox.queue(peer, KeepForAudits(placed.event, tree, placed.wants_answer))
+                if placed.wants_answer and not self._settings.keeper_quorum:
+                    storing = self._storing.get(key, {})
+                    storing[peer] = None
+                    self._storing[key] = storing
         if not self._keepers.is_under_way(tree) and not placed.wants_answer:
             del self._placed[key]
 
@@ -162,6 +179,11 @@ class Placement:
             return []  # The event may still wait until the keepers are known.
         del self._placed[key]
         return [Holder(*item) for item in placed.signed.items()]
+
+    def on_admitted(self, key: EventKey) -> None:
+        """Tell the keepers that store an event that a rendezvous has it."""
+        for peer in self._storing.pop(key, {}):
+            self._outbox.queue_late(peer, Done(*key))
 
     def forget_old(self, oldest_us: int) -> None:
         """Forget events that were given up."""

@@ -155,7 +155,8 @@ class ScoutSubs:
             on_ended=lambda attribute: self._anti_entropy.on_ended(attribute),
         )
         self._audits_kept = audits_kept = AuditKeeper(
-            outbox, settings, signing, kademlia.ledger, recovery
+            *(outbox, settings, signing, kademlia.ledger, recovery),
+            lambda event, tree: self._events_kept.keep_for_publisher(event, tree),
         )
         self._tables_kept = tables_kept = TableReplicas(outbox, settings, kademlia.ledger)
         self._events_kept = events_kept = EventReplicas(
@@ -538,6 +539,7 @@ class ScoutSubs:
         took_us = self._detector.on_answer(peer, part.number, part.incarnation)
         if took_us <= PROBE_US_MAX:
             self._times.sample_probe(peer, took_us)
+        self._admission.hand_on_orphans(peer, part.incarnation)
 
     # --- news of peers ---
 
@@ -567,6 +569,7 @@ class ScoutSubs:
         self._events_kept.on_peer_down(peer)
         for attribute in self._events_kept.attributes_of(peer):
             self._membership.join(attribute)
+        self._admission.hand_on_orphans(peer)
         if not news.was_down:  # Otherwise its events take other paths already.
             self._dissemination.on_peer_down(peer)
             if not self._detector.is_slow(peer):
@@ -782,7 +785,9 @@ class ScoutSubs:
         parents = [tree.parent.peer for tree in trees if tree.parent is not None]
         replicas = dict.fromkeys(self._replication.replicas())
         owners = [*self._tables_kept.owners(), *self._events_kept.owners()]
-        self._detector.watch([*parents, *replicas, *owners], always=replicas)
+        # A publisher that has restarted does not send its events any more.
+        always = replicas | dict.fromkeys(self._events_kept.publishers())
+        self._detector.watch([*parents, *always, *owners], always=always)
 
     def neighbours(self) -> list[Peer]:
         """Parents, children, replicas, and the nodes that this one is a replica of."""

@@ -241,6 +241,8 @@ class Publisher:
         if peer != self._own:
             self._roots[attribute] = _KnownRoot(peer, part.attribute)
         self._doubted.pop(attribute, None)
+        if not part.refusal or not copy.is_kept:  # An event that is published has to be kept.
+            self._placement.on_admitted((part.id, attribute))
         if copy.is_kept or part.id not in self._attributes:
             return
         if part.refusal:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.ledger import Ledger
-from smartpubsub.protocols.publication import EventId, Signing
+from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
@@ -206,6 +206,7 @@ class EventReplica:
 
     record: Record
     owner: Peer
+    """The rendezvous; `NO_PEER` if none has acknowledged the event."""
     began_us: int
     successor: Peer | None = None
     """Another node that has recorded the event, and has custody of it if the owner is down."""
@@ -234,6 +235,8 @@ class EventReplicas:
 
     def __post_init__(self) -> None:
         self.kept: dict[EventKey, EventReplica] = {}
+        self._without_rendezvous: dict[EventKey, None] = {}
+        """The kept events that no rendezvous has acknowledged."""
         self._completed: BoundedDict[tuple[Peer, str], EventId] = BoundedDict(COMPLETED_COUNT_MAX)
         """By publisher and attribute, the newest event that was completed."""
 
@@ -265,7 +268,7 @@ class EventReplicas:
         is_closer = contact.key ^ key < key_of(kept.owner) ^ key
         if contact.peer == kept.owner:
             return
-        if is_closer or self._detector.is_down(kept.owner):
+        if is_closer or not kept.owner or self._detector.is_down(kept.owner):
             self._change_owner(kept, contact.peer)
         else:
             kept.successor, kept.is_done = contact.peer, False
@@ -273,6 +276,7 @@ class EventReplicas:
 
     def _change_owner(self, kept: EventReplica, owner: Peer) -> None:
         kept.owner, kept.successor = owner, None
+        self._without_rendezvous.pop((kept.record.event.id, kept.record.attribute), None)
         self._persistence.keep_record(kept.aged(self._outbox.now), owner)
 
     def on_peer_down(self, peer: Peer) -> None:
@@ -285,27 +289,68 @@ class EventReplicas:
                     self._change_owner(kept, kept.successor)
 
     def keep(self, record: Record, owner: Peer) -> None:
-        """Keep an event for its current owner."""
-        began_us = self._outbox.now - record.age_ms * MS
-        self.kept[record.event.id, record.attribute] = EventReplica(record, owner, began_us)
+        """Keep an event for its current owner; `NO_PEER` if no rendezvous has it."""
+        key, began_us = (record.event.id, record.attribute), self._outbox.now - record.age_ms * MS
+        self.kept[key] = EventReplica(record, owner, began_us)
+        if owner == NO_PEER:
+            self._without_rendezvous[key] = None
+        else:
+            self._without_rendezvous.pop(key, None)
         self._persistence.keep_record(record, owner)
         self._history.keep(record.event, record.attribute)
         self._audits.keep(record.event, record.attribute)
 
+    def keep_for_publisher(self, event: Publication, attribute: str) -> bool:
+        """Keep an event that no rendezvous has acknowledged, until one has it.
+
+        The publisher sends it to the rendezvous. If the publisher is gone, this node does. Return
+        whether there was room.
+        """
+        key, now = (event.id, attribute), self._outbox.now
+        if key in self.kept or self._has_custody(key):
+            return True
+        has_room = len(self.kept) < self._settings.record_count_max
+        if not has_room or not self._persistence.has_room_for(event, NO_PEER):
+            self._outbox.reject("records")
+            return False
+        age_us = now - event.created_us
+        is_recent = 0 <= age_us < 2 * self._settings.renew_us  # Otherwise clocks differ.
+        age_ms = age_us // MS if is_recent else 0
+        self.keep(Record(event, attribute, 0, False, age_ms), NO_PEER)
+        return True
+
+    def orphans(self, publisher: Peer, incarnation: int | None = None) -> list[EventReplica]:
+        """The events without a rendezvous of a publisher that does not send them any more.
+
+        With an incarnation, only those from before the publisher's restart.
+        """
+        return [
+            self.kept[id, attribute]
+            for id, attribute in self._without_rendezvous
+            if id.publisher == publisher and (incarnation is None or id.incarnation < incarnation)
+        ]
+
+    def publishers(self) -> list[Peer]:
+        """The publishers of events without a rendezvous."""
+        return list(dict.fromkeys(id.publisher for id, _ in self._without_rendezvous))
+
     def may_complete(self, peer: Peer, part: Done) -> bool:
         """Whether a peer has an event in its custody, as far as this node knows."""
         kept = self.kept.get((part.id, part.attribute))
-        return kept is None or peer in (kept.owner, kept.successor)
+        if kept is None:
+            return True
+        owner = kept.owner or part.id.publisher  # Which knows when a rendezvous has the event.
+        return peer in (owner, kept.successor)
 
     def on_done(self, peer: Peer, part: Done) -> None:
-        """Forget an event that its rendezvous has completed.
+        """Forget an event that its rendezvous has completed, or has from a publisher by now.
 
         The word of a successor counts when the recorded owner is down.
         """
         kept = self.kept.get((part.id, part.attribute))
         if kept is None:
             return
-        if peer == kept.owner:
+        if kept.owner in (peer, NO_PEER):
             self.forget((part.id, part.attribute))
         else:
             kept.is_done = True
@@ -313,6 +358,7 @@ class EventReplicas:
     def forget(self, key: EventKey) -> None:
         """Forget an event that is completed, or in this node's own custody."""
         kept = self.kept.pop(key, None)
+        self._without_rendezvous.pop(key, None)
         if kept is not None:
             if self._has_custody(key):
                 self._persistence.keep_record(kept.aged(self._outbox.now), self._own.peer)
@@ -343,10 +389,12 @@ class EventReplicas:
 
     def owners(self) -> list[Peer]:
         """The other nodes whose events are kept here."""
-        own = self._own.peer
-        return list(dict.fromkeys(k.owner for k in self.kept.values() if k.owner != own))
+        none = self._own.peer, NO_PEER
+        return list(dict.fromkeys(k.owner for k in self.kept.values() if k.owner not in none))
 
     def check(self) -> None:
         """Assert the invariants: events are under their own keys."""
         for (id, attribute), kept in self.kept.items():
             assert (kept.record.event.id, kept.record.attribute) == (id, attribute)
+        waiting = [key for key, kept in self.kept.items() if kept.owner == NO_PEER]
+        assert sorted(waiting) == sorted(self._without_rendezvous)

@@ -222,7 +222,8 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
         ),
     ),
     messages.Done: Rule(
-        "the recorded owner of the event, or a node that has recorded it since",
+        "the recorded owner of the event, or a node that has recorded it since; its publisher, if"
+        " none has",
         lambda s, contact, part: s.replicas.may_complete(contact.peer, part),
     ),
     messages.Pull: Rule("a node that is eligible", _eligible),
