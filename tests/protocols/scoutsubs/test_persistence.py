@@ -12,7 +12,7 @@ from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.seam import Loaded, Started, Store
 from smartpubsub.sim.kernel.signing import StandInSigning
-from tests.protocols.scoutsubs.forest import Forest, contacts_around
+from tests.protocols.scoutsubs.forest import Forest, chain, contacts_around
 
 HOUR = 60 * MINUTE
 ALONE = ScoutSettings(backups=0)
@@ -104,6 +104,56 @@ def test_filters_of_children_survive_a_restart_of_their_parent() -> None:
     forest.run(5 * SECOND)
 
     assert forest.receivers(id) == [3, 4]
+
+
+def chain_with_a_missed_event() -> Forest:
+    """Nodes in a line, of which the last, a subscriber, is down, and all others have restarted.
+
+    The others have joined except for node 4, the parent of the subscriber.
+    """
+    forest = chain(6, ScoutSettings(redirects=False))
+    forest.subscribed(5, "surf")
+    forest.run(SECOND)
+    forest.crash(5)
+    forest.published(0, "surf")
+    forest.crash(*range(5))
+    forest.restart(*range(5))
+    settle(forest, 0, 1)
+    for number in (1, 2, 3):
+        settle(forest, number, number - 1)
+    return forest
+
+
+def settle(forest: Forest, number: int, known: int) -> None:
+    contacts = forest.contacts[known : known + 1]
+    forest.do(number, forest.core(number).settle(contacts, forest.clock(number)))
+
+
+def missed_event_arrives(forest: Forest) -> None:
+    forest.run(MINUTE)
+    forest.restart(5)
+    settle(forest, 5, 4)
+    forest.run(2 * MINUTE)
+    assert len(forest.received(5)) == 1
+
+
+def test_filters_of_children_survive_when_the_replicas_restart_too() -> None:
+    """Replicas have copies of filters in memory only."""
+    forest = chain_with_a_missed_event()
+    settle(forest, 4, 3)
+    missed_event_arrives(forest)
+
+
+def test_filters_of_children_survive_where_the_parent_is_found_late() -> None:
+    forest = chain_with_a_missed_event()
+    membership = forest.scouts(4)._membership
+    vars(membership)["_seek"] = lambda *_, **__: None  # As long as a lookup takes.
+    settle(forest, 4, 3)
+    forest.run(5 * SECOND)
+    assert forest.scouts(4)._recovery.is_ready
+    del vars(membership)["_seek"]
+    forest.move(4, 3)
+    missed_event_arrives(forest)
 
 
 def test_stored_filters_do_not_count_where_another_rendezvous_knows_better() -> None:

@@ -164,7 +164,7 @@ class Dissemination:
 
     def on_notify(self, peer: Peer, part: Notify) -> None:
         """Deliver, send on or confirm an event that comes down the tree."""
-        if not self._recovery.is_ready:
+        if not self._recovery.knows_children(part.attribute):
             return  # The children may not be known yet; the event will be retransmitted.
         now, key = self._outbox.now, (part.event.id, part.attribute)
         flight = self._flights.get(key, _NO_FLIGHTS).get(part.on_behalf)

@@ -81,7 +81,7 @@ class Offers:
 
     def on_offer(self, peer: Peer, part: Offer) -> None:
         """Wait for an offered event that may arrive by another tree, or request it."""
-        if not self._recovery.is_ready:
+        if not self._recovery.knows_children(part.attribute):
             return
         name = part.attribute, part.id.publisher
         known = self._recent.get(part.id)

@@ -375,6 +375,10 @@ class Persistence:
         """The attributes whose loaded children have not been used."""
         return list(self._children)
 
+    def has_children(self, attribute: str) -> bool:
+        """Whether the loaded children of an attribute have not been used."""
+        return attribute in self._children
+
     def take_children(self, attribute: str) -> tuple[ChildCopy, ...]:
         """Take the loaded children of an attribute."""
         return tuple(self._children.pop(attribute, {}).values())

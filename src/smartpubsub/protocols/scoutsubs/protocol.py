@@ -145,7 +145,9 @@ class ScoutSubs:
         )
         self._proximity = proximity = Proximity(kademlia, detector, settings.backups)
         self._persistence = persistence = Persistence(outbox, settings, own.peer, kademlia.ledger)
-        self._recovery = recovery = Recovery(outbox, settings, proximity, times, self._on_recovered)
+        self._recovery = recovery = Recovery(
+            outbox, settings, proximity, times, persistence, self._on_recovered
+        )
         self._history = history = History(
             outbox,
             settings,
@@ -588,6 +590,8 @@ class ScoutSubs:
 
     def _on_parent_changed(self, news: ParentChanged) -> None:
         attribute = news.attribute
+        if self._recovery.is_ready:  # After a restart, the parent may be found later than that.
+            self._take_stored_children(attribute)
         self._filters.prepare_parent(attribute, news.parent.peer, was_root=news.was_root)
         self._replication.refresh(attribute)
         self._filters.advance(attribute)
@@ -682,10 +686,7 @@ class ScoutSubs:
             self._filters.announce(attribute)
 
     def _resume(self) -> None:
-        """Restore stored children and events, when the node takes part and has recovered.
-
-        In trees where it was not the rendezvous, replicas may have restored the children already.
-        """
+        """Restore stored children and events, when the node takes part and has recovered."""
         if not self._publications.is_open or not self._recovery.is_ready:
             return
         for attribute in self._persistence.attributes_with_children:
@@ -696,14 +697,20 @@ class ScoutSubs:
             self._admission.restore(owner, record)
 
     def _restore_children(self, attribute: str) -> None:
-        for copy in self._persistence.take_children(attribute):
-            if not self._recovery.was_answered:
-                self._filters.restore(attribute, copy)
-            if copy.contact.peer not in self._filters.tables[attribute].children:
-                self._persistence.drop_child(attribute, copy.contact.peer)
+        self._take_stored_children(attribute)
         self._replication.refresh(attribute)
         self._filters.update(attribute)
         self._filters.announce(attribute)
+
+    def _take_stored_children(self, attribute: str) -> None:
+        """Add the stored children of a tree to those that replicas had, unless these are newer.
+
+        Replicas have copies in memory only, and may have restarted too.
+        """
+        for copy in self._persistence.take_children(attribute):
+            self._filters.restore(attribute, copy)
+            if copy.contact.peer not in self._filters.tables[attribute].children:
+                self._persistence.drop_child(attribute, copy.contact.peer)
 
     # --- periodically ---
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.messages import PullOwn
+from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes
@@ -25,14 +26,13 @@ class Recovery:
     _settings: ScoutSettings
     _proximity: Proximity
     _times: ResponseTimes
+    _persistence: Persistence
     _on_recovered: Callable[[], None]
 
     def __post_init__(self) -> None:
         self.incarnation = 0
         self.is_ready = False
         """Whether the node has joined the overlay and has recovered."""
-        self.was_answered = False
-        """Whether a peer has sent the copies that it keeps for this node."""
         self._asked: dict[Peer, None] = {}
         """Peers that have not answered yet."""
         self._tries = 0
@@ -64,6 +64,13 @@ class Recovery:
         if not self.is_ready:
             self._ask()
 
+    def knows_children(self, attribute: str) -> bool:
+        """Whether the node has its children in a tree again, from replicas and from storage.
+
+        It uses the stored ones when it knows its role in the tree.
+        """
+        return self.is_ready and not self._persistence.has_children(attribute)
+
     def has_asked(self, peer: Peer) -> bool:
         """Whether a peer was asked and has not answered."""
         return peer in self._asked
@@ -71,7 +78,6 @@ class Recovery:
     def on_answer(self, peer: Peer) -> None:
         """Note that a peer has answered."""
         del self._asked[peer]
-        self.was_answered = True
 
     def finish_if_answered(self) -> None:
         """End the recovery if every peer has answered."""
