@@ -21,3 +21,15 @@ def test_deliveries_of_hostile_nodes_are_not_judged() -> None:
 
     (record,) = observer.journal.subscriptions.values()
     assert (record.node, record.unsubscribe_acknowledged_us) == (0, 2)
+
+
+def test_the_record_says_since_when_an_application_wanted_no_more_events() -> None:
+    observer = Observer(Trace(), lambda _: 0)
+    ledger = Ledger(observer, 1)
+    ledger.enter(Note(1, 0, Call("subscribe", 1, SURF)))
+    ledger.given_up_us[0, SURF] = 5
+    ledger.enter(Note(9, 0, Call("unsubscribe", 1, SURF)))
+
+    (record,) = observer.journal.subscriptions.values()
+    assert (record.unsubscribe_wanted_us, record.unsubscribe_called_us) == (5, 9)
+    assert ledger.given_up_us == {}

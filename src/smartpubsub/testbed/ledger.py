@@ -8,6 +8,7 @@ from typing import Any
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Joined
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.pubsub import Inspection, Refused
 from smartpubsub.seam import Peer
@@ -45,6 +46,11 @@ class Ledger:
         self.counts_since_us: int | None = None
         """The time from which traffic counts, once it is known."""
         self.traffic = [Traffic(0, 0, 0)] * nodes
+        self.given_up_us: dict[tuple[int, Predicate], int] = {}
+        """By node and predicate: since when an application wants no more events of a subscription.
+
+        It ends the subscription later.
+        """
         self._observer = observer
         self._hostile = hostile
         self._trace = observer.trace
@@ -82,7 +88,9 @@ class Ledger:
 
     def _called(self, at: int, node: int, asked: Call) -> None:
         if node not in self._hostile:
-            self._observer.called(at, node, asked)
+            ends = asked.what == "unsubscribe"
+            given_up_us = self.given_up_us.pop((node, asked.predicate), None) if ends else None
+            self._observer.called(at, node, asked, given_up_us)
         elif isinstance(asked.key, EventId):
             # Honest nodes may deliver an adversary's event or drop it.
             self._observer.called(at, node, asked)

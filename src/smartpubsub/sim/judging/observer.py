@@ -22,7 +22,7 @@ from smartpubsub.seam import Peer
 from smartpubsub.sim.experiments.calls import Call
 from smartpubsub.sim.experiments.topics import Topics
 from smartpubsub.sim.judging.journal import EventRecord, Journal, SubscriptionRecord
-from smartpubsub.sim.judging.oracle import Oracle
+from smartpubsub.sim.judging.oracle import Oracle, is_owed, wants
 from smartpubsub.sim.traces.trace import Row, Trace
 from smartpubsub.workloads.actions import CreateTopic
 
@@ -61,6 +61,17 @@ class Observer:
     def owes(self, is_up: Callable[[int], bool]) -> bool:
         """Whether a node that is up misses an event that it is owed."""
         return any(is_up(node) for nodes in self._owed.values() for node in nodes)
+
+    def owes_before(self, until_us: int, node: int, predicate: Predicate) -> bool:
+        """Whether a node misses an event for a subscription that was published before a time."""
+        for id, nodes in self._owed.items():
+            event = self.journal.events[id]
+            if event.called_us >= until_us:
+                break
+            is_missing = node in nodes and is_owed(self.journal, event)
+            if is_missing and wants(predicate, event.predicate):
+                return True
+        return False
 
     # --- calls of applications ---
 

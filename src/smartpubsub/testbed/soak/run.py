@@ -23,6 +23,7 @@ from smartpubsub.protocols.spec import ProtocolSpec
 from smartpubsub.sim.experiments.running import Progress, RunOptions, protocol_of
 from smartpubsub.sim.judging.checkers.violation import Violation
 from smartpubsub.sim.judging.journal import Disturbance
+from smartpubsub.sim.judging.oracle import UNDER_WAY_US
 from smartpubsub.sim.judging.result import facts_of
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.testbed.messages import (
@@ -128,6 +129,8 @@ class Soak(RealRun):
         self._struck: dict[int, Kind] = {}
         """The nodes that are down or paused, and why."""
         self._clocks_us: dict[int, int] = {}
+        self._resubscribing: dict[int, None] = {}
+        """The nodes whose applications are about to end a subscription."""
         self._ends = trio.Event()
         self._rescuing: trio.Nursery
         self._is_owed = True
@@ -381,11 +384,33 @@ class Soak(RealRun):
         await self._cluster.send(PauseReading(fault.node, fault.for_s))
 
     async def _resubscribe(self, fault: Fault) -> None:
+        """End a subscription, and begin another."""
         node, present = fault.node, self._present[fault.node]
+        if node in self._resubscribing:
+            return
         ends, begins = self._interests.instead_of(present)
-        present[present.index(ends)] = begins
-        await self._cluster.send(StopReading(node, self._on_nodes(ends.predicate)))
-        await self._cluster.send(Read(node, self._on_nodes(begins.predicate), keep=False))
+        predicate = self._on_nodes(ends.predicate)
+        self._resubscribing[node] = None
+        if await self._has_all_that_is_owed(node, predicate):
+            present[present.index(ends)] = begins
+            await self._cluster.send(StopReading(node, predicate))
+            await self._cluster.send(Read(node, self._on_nodes(begins.predicate), keep=False))
+        del self._resubscribing[node]
+
+    async def _has_all_that_is_owed(self, node: int, predicate: Predicate) -> bool:
+        """Wait until a subscription that is to end has got the events of before; False at the end.
+
+        After a failure an event may be under way for minutes. If the application ended the
+        subscription meanwhile, the event would seem to be lost.
+        """
+        self._ledger.given_up_us[node, predicate] = given_up_us = self.now
+        until_us = given_up_us - UNDER_WAY_US
+        while not self._is_free(node) or self.observer.owes_before(until_us, node, predicate):
+            await self._last(OWED_US / SECOND)
+            if self._ends.is_set():
+                del self._ledger.given_up_us[node, predicate]
+                return False
+        return True
 
     async def _return(self, node: int) -> None:
         for _ in range(STARTS_MAX):

@@ -135,6 +135,10 @@ class _ObservedNode(Node):
         self._on_start(kademlia.own)
         return _NotedCore(kademlia, pubsub, signing, residents, self._note_call)
 
+    def has(self, number: int) -> bool:
+        """Whether a subscription has not ended."""
+        return number in self._engine.core.subscriptions
+
     def is_on_disk(self, number: int) -> bool:
         """Whether the events of a subscription wait on disk."""
         return self._engine.queues.get(number) is not None
@@ -218,7 +222,10 @@ class WholeNode:
             self._note(Delivered(self._command.start, item))
         elif isinstance(item, Delivery):
             assert self._node is not None
-            in_memory = [n for n in item.subscriptions if not self._node.is_on_disk(n)]
+            # In one turn the host may get an event and a call that ends the subscription. It
+            # delivers the event after the call, and the node drops it.
+            present = filter(self._node.has, item.subscriptions)
+            in_memory = [n for n in present if not self._node.is_on_disk(n)]
             self._note_delivery(item, in_memory)
 
     def _note_delivery(self, delivery: Delivery, subscriptions: Sequence[int]) -> None:
