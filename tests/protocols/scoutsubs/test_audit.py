@@ -21,6 +21,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     KeepForAudits,
     Missed,
     Notify,
+    Raise,
     Recorded,
 )
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
@@ -548,6 +549,24 @@ def test_an_event_that_keepers_have_acknowledged_is_not_lost_with_all_of_them() 
     for number in everyone[:-1]:
         forest.join(number, (number + 1) % 5)
     forest.run(KEPT_US + MINUTE)
+    forest.join(6, 1)
+    forest.run(MINUTE)
+
+    assert forest.received(6) == [id]
+
+
+def test_a_rendezvous_that_refuses_an_acknowledged_event_gets_it_again() -> None:
+    forest = forest_with_a_dropping_rendezvous()
+    id = acknowledged_by_keepers(forest)
+    admission = forest.scouts(0)._admission
+
+    def refuse(part: Raise, _: object) -> None:
+        admission._answer(part.event.id, part.attribute, "too many events in flight")
+
+    vars(admission)["_admit"] = refuse
+    forest.run(MINUTE)
+    del vars(admission)["_admit"]
+    forest.run(KEPT_US)
     forest.join(6, 1)
     forest.run(MINUTE)
 

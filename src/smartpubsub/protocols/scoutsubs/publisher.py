@@ -226,7 +226,7 @@ class Publisher:
     def on_admitted(self, peer: Peer, part: Admitted) -> None:
         """Take the answer of a rendezvous that has acknowledged an event, or refused it."""
         attribute = base_name(part.attribute)
-        if not self._is_proved(peer, part):
+        if not self._is_proved(peer, part) or self._has_to_take(part):
             return
         if part.id in self._incomplete:
             incomplete = self._incomplete[part.id].get(attribute)
@@ -241,8 +241,7 @@ class Publisher:
         if peer != self._own:
             self._roots[attribute] = _KnownRoot(peer, part.attribute)
         self._doubted.pop(attribute, None)
-        if not part.refusal or not copy.is_kept:  # An event that is published has to be kept.
-            self._placement.on_admitted((part.id, attribute))
+        self._placement.on_admitted((part.id, attribute))
         if copy.is_kept or part.id not in self._attributes:
             return
         if part.refusal:
@@ -253,6 +252,16 @@ class Publisher:
             return
         tree, holders = part.attribute, ((peer, part.evidence), *part.holders)
         self._settle(copy, [Held(tree, *holder) for holder in holders])
+
+    def _has_to_take(self, part: Admitted) -> bool:
+        """Whether a rendezvous refuses an event that keepers have acknowledged.
+
+        It may have room when it gets the event again.
+        """
+        copy = self._copies.get((part.id, base_name(part.attribute)))
+        if not part.refusal or copy is None or not copy.is_kept:
+            return False
+        return self._outbox.now - copy.began_us <= 2 * self._settings.renew_us
 
     def _settle(self, copy: _PublishedCopy, held: list[Held]) -> None:
         """Note that an attribute's rendezvous, or keepers in its place, have an event."""
