@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import CalendarIntervalType, DoubleType, StringType, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    VariantType,
+)
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.errors import NoNodeError
-from smartpubsub.pipeline.datasource import nodes
+from smartpubsub.pipeline.datasource import nodes, sink
 from smartpubsub.pipeline.datasource.events import EventMapping
 from smartpubsub.pipeline.datasource.nodes import NodeLink
 from smartpubsub.pipeline.datasource.options import (
@@ -37,6 +53,10 @@ SOURCE_MISTAKES: list[tuple[dict[str, str], str]] = [
     ({"node": "a", "topic": "n", "startingOffsets": "{"}, "option 'startingOffsets': '{' is not"),
     ({"node": "a", "topic": "n", "startingOffsets": "2999-01-31"}, "'2999-01-31' is in the future"),
     ({"node": "a", "topic": "n", "endingOffsets": "earliest"}, "option 'endingOffsets': a read"),
+    (
+        {"node": "a", "topic": "n", "startingOffsets": "1h", "endingOffsets": "2h"},
+        "option 'endingOffsets': is before startingOffsets",
+    ),
     ({"node": "a", "topic": "n", "minPartitions": "0"}, "option 'minPartitions': '0' is no"),
     ({"node": "a", "topic": "n", "failOnDataLoss": "no"}, "option 'failOnDataLoss': 'no' is"),
     ({"node": "a", "topic": "n", "group": "x"}, "option 'group': there is no such option"),
@@ -65,6 +85,11 @@ def test_options_are_read() -> None:
     assert options.start == Position(at=datetime(2026, 1, 31, 12, tzinfo=UTC))
     assert options.events_per_trigger_max == 7
     assert not options.fails_on_data_loss
+
+
+def test_a_read_that_ends_in_the_future_ends_at_the_latest_event() -> None:
+    given = {"node": "a", "topic": "n", "endingOffsets": "2999-01-31"}
+    assert source_options(given, is_stream=False).end == Position("latest")
 
 
 def test_a_type_that_no_event_has_is_named() -> None:
@@ -111,10 +136,74 @@ def test_a_sink_needs_predicates() -> None:
         EventMapping(sink_options({"node": "a", "predicate": "a//{city}"}), rows)
 
 
+def payload_of(kind: DataType, value: object) -> str:
+    """The payload of a row with one column."""
+    schema = StructType().add("x", kind).add("predicate", StringType())
+    mapping = EventMapping(sink_options({"node": "a"}), schema)
+    rows = {"x": [value], "predicate": ["surf"]}
+    batch = pa.RecordBatch.from_pydict(rows, schema=to_arrow_schema(schema, timezone="UTC"))
+    return next(mapping.events(batch)).payload.decode()
+
+
+NUMBERS = StructType().add("n", DoubleType())
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "written"),
+    [
+        (DoubleType(), float("nan"), '"NaN"'),
+        (FloatType(), float("-inf"), '"-Infinity"'),
+        (ArrayType(NUMBERS), [{"n": float("inf")}, None], '[{"n": "Infinity"}, null]'),
+        (MapType(StringType(), NUMBERS), [("é", {"n": 1.5})], '{"é": {"n": 1.5}}'),
+        (MapType(LongType(), LongType()), [(7, None)], '{"7": null}'),
+        (MapType(DateType(), LongType()), [(date(2026, 1, 31), 1)], '{"2026-01-31": 1}'),
+        (DecimalType(38, 0), Decimal("1" + "2" * 37), "1" + "2" * 37),
+        (DecimalType(4, 2), Decimal("2.50"), "2.5"),
+        (StructType().add("m", MapType(StringType(), LongType())), None, "null"),
+    ],
+)
+def test_a_row_is_written_as_json(kind: DataType, value: object, written: str) -> None:
+    assert payload_of(kind, value) == f'{{"x": {written}}}'
+
+
+def test_a_variant_has_to_be_converted() -> None:
+    for rows in (
+        StructType().add("payload", ArrayType(VariantType())),
+        StructType().add("payload", VariantType()),
+    ):
+        with pytest.raises(PipelineError, match="column 'payload' has a variant; write it as text"):
+            EventMapping(sink_options({"node": "a", "predicate": "surf"}), rows)
+
+
 def test_the_batches_of_a_stream_do_not_share_their_keys() -> None:
     options = sink_options({"node": "a", "topic": "news", "idempotencyKey": "once"})
     with pytest.raises(OptionError, match="option 'idempotencyKey': is for a write that is not"):
         StreamSink(options, StructType().add("payload", StringType()), overwrite=False)
+
+
+def test_a_payload_that_is_too_long_is_named() -> None:
+    assert len(payload_of(StringType(), "a" * 500_000)) == 500_009
+    with pytest.raises(
+        PipelineError, match="a row has 600,009 bytes; an event carries at most 524"
+    ):
+        payload_of(StringType(), "a" * 600_000)
+
+
+def test_a_stream_waits_once_for_the_node_of_its_sink(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    class Link(NodeLink):
+        def __init__(self, options: NodeOptions, *, was_there: bool = False) -> None:
+            super().__init__(options)  # So that it does not wait in this test.
+            asked.append(was_there)
+
+    monkeypatch.setattr(sink, "NodeLink", Link)
+    options = sink_options({"node": str(tmp_path), "topic": "news"})
+    with pytest.raises(NoNodeError, match="no node runs in"):
+        StreamSink(options, StructType().add("payload", StringType()), overwrite=False)
+    assert asked == [True]
 
 
 def test_a_stream_that_cannot_begin_says_why(spark: SparkSession, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_offsets_of_another_query_are_refused(tmp_path: Path) -> None:
     def options(**given: str) -> SourceOptions:
         return source_options({"node": str(tmp_path / "node"), **given}, is_stream=True)
 
-    with node_in(tmp_path / "node"), ExitStack() as stack:
+    with node_in(tmp_path / "node") as client, ExitStack() as stack:
         first, same, other = (
             stack.enter_context(closing(Journal(options(predicate=text))))
             for text in ("surf/price", "price/surf", "ski")
@@ -146,11 +146,21 @@ def test_offsets_of_another_query_are_refused(tmp_path: Path) -> None:
             other.end(of_topics)
         with pytest.raises(PipelineError, match="that reads topics, not a predicate"):
             other.parts(of_topics, offset)
-        topics = TopicStreamReader(options(topic="news"), EVENT_ROWS.schema)
+        news, sports = (client.create_topic(name).id for name in ("news", "sports"))
+        topics, others, both = (
+            TopicStreamReader(options(topic=names, startingOffsets="earliest"), EVENT_ROWS.schema)
+            for names in (news, sports, f"{news},{sports}")
+        )
+        for reader in (topics, others, both):
+            stack.callback(reader.stop)
         with pytest.raises(PipelineError, match="that reads a predicate, not topics"):
             topics.latestOffset(offset, ReadAllAvailable())
         with pytest.raises(PipelineError, match="that reads a predicate, not topics"):
             topics.partitions(offset, of_topics)
+        of_sports = others.initialOffset()
+        with pytest.raises(PipelineError, match=f"that reads other topics than {news}; set an"):
+            topics.partitions(of_sports, of_sports)
+        assert both.latestOffset(of_sports, ReadAllAvailable()).keys() > of_sports.keys()
 
 
 def test_a_journal_whose_history_lacks_events_is_ended(
@@ -205,7 +215,7 @@ def test_a_gap_in_a_journal_is_named(spark: SparkSession, tmp_path: Path) -> Non
             client.publish("surf", wait="all")
 
         with (
-            pytest.raises(PipelineError, match=r"dropped the events 0 to 1, 2 in all"),
+            pytest.raises(PipelineError, match=r"no longer the events 0 to 1, 2 in all"),
             plain_errors(),
         ):
             run_to_end(frame, checkpoint, out)

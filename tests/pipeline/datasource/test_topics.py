@@ -106,6 +106,9 @@ def test_a_batch_ends_where_its_offsets_say(
     ends = [each.sources[0].endOffset for each in steps]
     middle = batch_of(spark, folder, topic=topic, startingOffsets=ends[0], endingOffsets=ends[1])
     assert numbers_in(middle.collect()) == [4, 5, 6, 7]
+    wrong = batch_of(spark, folder, topic=topic, startingOffsets=ends[1], endingOffsets=ends[0])
+    with pytest.raises(PipelineError, match="'endingOffsets': is before startingO"), plain_errors():
+        wrong.collect()
 
     published(client, topic, range(10, 13))
     again = run_to_end(frame, tmp_path / "checkpoint", tmp_path / "out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
@@ -11,7 +12,16 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    FractionalType,
+    MapType,
+    StringType,
+    StructType,
+    VariantType,
+)
 
 from smartpubsub.pipeline.datasource.options import OptionError, SinkOptions
 from smartpubsub.pipeline.errors import PipelineError
@@ -41,8 +51,16 @@ class EventMapping:
 
     def events(self, batch: pa.RecordBatch) -> Iterator[NewEvent]:
         """The events of a batch, in its order."""
+        # Imported here, because the Python process of each planning step does not need it.
+        from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
+
         for row in batch.to_pylist():
-            yield NewEvent(self._predicate(row), self._payload(row))
+            predicate, payload = self._predicate(row), self._payload(row)
+            if len(payload) > PAYLOAD_BYTES_MAX:
+                raise PipelineError(
+                    f"the payload of a row has {len(payload):,} bytes; {too_long()}"
+                )
+            yield NewEvent(predicate, payload)
 
 
 def _predicate(options: SinkOptions, schema: StructType) -> Callable[[Row], str | None]:
@@ -103,16 +121,23 @@ def _checked(text: str | None, where: str = "") -> str:
 
 def _payload(schema: StructType) -> Callable[[Row], bytes]:
     if PAYLOAD not in schema.names:
-        names = [name for name in schema.names if name != PREDICATE]
-        return lambda row: json.dumps(
-            {name: row[name] for name in names}, default=_plain, ensure_ascii=False
-        ).encode()
+        columns = {
+            field.name: _for_json(field.dataType, field.name)
+            for field in schema.fields
+            if field.name != PREDICATE
+        }
+        return lambda row: _json({name: convert(row[name]) for name, convert in columns.items()})
     kind = schema[PAYLOAD].dataType
     if isinstance(kind, BinaryType):
         return lambda row: row[PAYLOAD] or b""
     if isinstance(kind, StringType):
         return lambda row: (row[PAYLOAD] or "").encode()
-    return lambda row: json.dumps(row[PAYLOAD], default=_plain, ensure_ascii=False).encode()
+    convert = _for_json(kind, PAYLOAD)
+    return lambda row: _json(convert(row[PAYLOAD]))
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _plain(value: object) -> object:
@@ -122,5 +147,45 @@ def _plain(value: object) -> object:
         case datetime() | date():
             return value.isoformat()
         case Decimal():
-            return float(value)
+            exponent = value.as_tuple().exponent
+            return int(value) if isinstance(exponent, int) and exponent >= 0 else float(value)
     return str(value)
+
+
+def _for_json(kind: DataType, column: str) -> Callable[[Any], Any]:
+    """The conversion of values as Arrow returns them to those that JSON has.
+
+    As with `to_json` of Spark, maps are objects, and numbers that JSON lacks are texts.
+    """
+    match kind:
+        case FractionalType():
+            return _finite
+        case ArrayType():
+            element = _for_json(kind.elementType, column)
+            return lambda value: None if value is None else [*map(element, value)]
+        case MapType():
+            key, member = _for_json(kind.keyType, column), _for_json(kind.valueType, column)
+            return lambda value: (
+                None if value is None else {_key(key(name)): member(each) for name, each in value}
+            )
+        case StructType():
+            parts = {each.name: _for_json(each.dataType, column) for each in kind.fields}
+            return lambda value: (
+                None if value is None else {name: part(value[name]) for name, part in parts.items()}
+            )
+        case VariantType():
+            raise PipelineError(
+                f"the column {column!r} has a variant; write it as text with to_json first"
+            )
+    return lambda value: value
+
+
+def _finite(value: Any) -> Any:
+    """A number, or the text that Spark writes for one that JSON lacks."""
+    if isinstance(value, Decimal) or value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _key(value: object) -> str:
+    return value if isinstance(value, str) else _json(value).decode().strip('"')

@@ -194,7 +194,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> Offset | None:
         """The newest offset, for the query's progress."""
-        return self._last
+        return self._last or self._begun
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Divide a batch among tasks."""
@@ -253,8 +253,9 @@ def _check_kind(offset: Offset) -> None:
 
 def _gap(name: Offset, first: int, end: int) -> str:
     return (
-        f"the journal {name['subscription']} of the epoch {name['epoch']} has dropped the events"
-        f" {first} to {end - 1}, {end - first} in all, beyond the node's limits of kept events"
+        f"the journal {name['subscription']} of the epoch {name['epoch']} has no longer the events"
+        f" {first} to {end - 1}, {end - first} in all: a query has acknowledged them, or the node"
+        " dropped them beyond its limits of kept events"
     )
 
 

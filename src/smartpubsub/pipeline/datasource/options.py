@@ -14,6 +14,7 @@ from smartpubsub.pipeline.errors import PipelineError
 from smartpubsub.predicates import Predicate, PredicateError
 
 KEY_BYTES_MAX = 100
+END_FIRST = "is before startingOffsets, so there is nothing to read; exchange the two"
 EARLIEST, LATEST = "earliest", "latest"
 
 T = TypeVar("T")
@@ -151,13 +152,17 @@ def source_options(given: Mapping[str, str], *, is_stream: bool) -> SourceOption
         raise OptionError("endingOffsets", "is for spark.read; a stream has no end")
     if not is_stream and "maxEventsPerTrigger" in given:
         raise OptionError("maxEventsPerTrigger", "is for spark.readStream; leave it out")
+    start = _read(given, "startingOffsets", _start, None)
+    end = _read(given, "endingOffsets", _end, Position(LATEST))
+    if start is not None and start.at is not None and end.at is not None and end.at < start.at:
+        raise OptionError("endingOffsets", END_FIRST)
     return SourceOptions(
         _node(given),
         given.get("token"),
         topics,
         predicate,
-        _read(given, "startingOffsets", _start, None),
-        _read(given, "endingOffsets", _end, Position(LATEST)),
+        start,
+        end,
         _read(given, "maxEventsPerTrigger", _count, None),
         _read(given, "minPartitions", _count, None),
         _read(given, "failOnDataLoss", _switch, True),
@@ -231,16 +236,21 @@ def _position(text: str, words: str = "earliest, latest") -> Position:
 
 def _start(text: str) -> Position:
     start = _position(text)
-    if start.at is not None and start.at > datetime.now(UTC) + CLOCK_SKEW:
+    if _is_in_future(start):
         raise ValueError(f"{text!r} is in the future; give latest for events from now on")
     return start
+
+
+def _is_in_future(position: Position) -> bool:
+    return position.at is not None and position.at > datetime.now(UTC) + CLOCK_SKEW
 
 
 def _end(text: str) -> Position:
     end = _position(text, "latest")
     if end.is_earliest:
         raise ValueError("a read does not end at the earliest event; give latest, or a time")
-    return end
+    # There is no later event, and the node does not count that far.
+    return Position(LATEST) if _is_in_future(end) else end
 
 
 def _count(text: str) -> int:

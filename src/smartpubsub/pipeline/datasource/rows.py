@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, InvalidOperation
@@ -17,6 +19,7 @@ from pyspark.sql.types import (
     DataType,
     DateType,
     DecimalType,
+    FloatType,
     FractionalType,
     IntegralType,
     MapType,
@@ -142,6 +145,8 @@ def _converter(kind: DataType, column: str) -> Callable[[Any], Any]:
             return lambda value: _whole(value, lowest)
         case DecimalType():
             return lambda value: _decimal(value, kind)
+        case FloatType():
+            return _single
         case FractionalType():
             return _float
         case TimestampType():
@@ -205,9 +210,22 @@ def _string(value: Any) -> str | None:
 
 def _float(value: Any) -> float | None:
     try:
-        return float(value) if _is_number(value) else None
+        number = float(value) if _is_number(value) else None
     except OverflowError:  # JSON has whole numbers of any length.
         return None
+    return None if number is None or math.isinf(number) else number
+
+
+def _single(value: Any) -> float | None:
+    """A number that 32 bits can hold."""
+    number = _float(value)
+    if number is None:
+        return None
+    try:
+        struct.pack("<f", number)
+    except OverflowError:
+        return None
+    return number
 
 
 def _whole(value: Any, lowest: int) -> int | None:

@@ -136,7 +136,7 @@ class BatchSink(_Sink, DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite)
-        NodeLink(options).ask("info")  # Tasks would wait for a node that never ran.
+        _check_node(NodeLink(options))  # Tasks would wait for a node that never ran.
 
 
 class StreamSink(_Sink, DataSourceStreamArrowWriter):
@@ -148,3 +148,11 @@ class StreamSink(_Sink, DataSourceStreamArrowWriter):
                 "idempotencyKey", "is for a write that is not part of a stream; leave it out"
             )
         super().__init__(options, schema, overwrite)
+        # Spark makes a sink for each batch, and the node may be restarting. Each try of a task
+        # would wait for as long as this does once.
+        _check_node(NodeLink(options, was_there=True))
+
+
+def _check_node(link: NodeLink) -> None:
+    link.ask("info")
+    link.close()

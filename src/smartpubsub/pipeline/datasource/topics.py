@@ -20,6 +20,7 @@ from smartpubsub.node.api.past import time_us
 from smartpubsub.pipeline.datasource.nodes import NodeLink
 from smartpubsub.pipeline.datasource.options import (
     EARLIEST,
+    END_FIRST,
     LATEST,
     UNSETTLED,
     DataLossError,
@@ -100,9 +101,7 @@ class Topics:
         for room, topic in self._names.items():
             after, until = start.get(room, {}), end.get(room, {})
             if until and after != until:
-                answer = self._link.ask(
-                    "topic-range", topic=topic, after=after, until=until, limit=0
-                )
+                answer = self._range(room, after, until)
                 self._judge(topic, answer["lost"])
                 ranges.append((topic, after, until))
                 counts.append(answer["events"])
@@ -111,9 +110,30 @@ class Topics:
             for number, first, count in parts(counts, self._options.partition_count_min)
         ]
 
+    def has_events(self, start: Offset, end: Offset) -> bool:
+        """Whether there is an event between two offsets."""
+        return any(
+            self._range(room, start.get(room, {}), end[room])["events"]
+            for room in self._names
+            if end.get(room)
+        )
+
+    def check(self, start: Offset) -> None:
+        """Check that an offset is of a query that reads at least one of the topics."""
+        if not all(isinstance(heads, dict) for heads in start.values()):
+            raise OtherQueryError("a predicate, not topics")
+        if start and not start.keys() & self._names.keys():
+            raise OtherQueryError(f"other topics than {', '.join(self._names.values())}")
+
     def close(self) -> None:
         """Close the connection to the node."""
         self._link.close()
+
+    def _range(self, room: str, after: Heads, until: Heads) -> dict[str, Any]:
+        answer: dict[str, Any] = self._link.ask(
+            "topic-range", topic=self._names[room], after=after, until=until, limit=0
+        )
+        return answer
 
     def _end(self, room: str, after: Heads, **fields: object) -> dict[str, Any]:
         given = {name: value for name, value in fields.items() if value is not None}
@@ -204,7 +224,11 @@ class TopicBatchReader(_Reading, DataSourceReader):
         topics = Topics(self._options, pins=False)
         try:
             start = topics.at(self._options.start or Position(EARLIEST))
-            return topics.parts(start, topics.at(self._options.end, "endingOffsets"))
+            end = topics.at(self._options.end, "endingOffsets")
+            found = topics.parts(start, end)
+            if not found and topics.has_events(end, start):
+                raise OptionError("endingOffsets", END_FIRST)
+            return found
         finally:
             topics.close()
 
@@ -249,7 +273,7 @@ class TopicStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailab
         if UNSETTLED in start:
             self._last = self._topics.at(self._start)
         else:
-            _check_kind(start)
+            self._topics.check(start)
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
             self._last = self._topics.latest(start, self._target, most)
         return self._last
@@ -262,15 +286,10 @@ class TopicStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailab
         """Divide a batch among tasks."""
         if UNSETTLED in start:
             return []
-        _check_kind(start)
+        self._topics.check(start)
         return self._topics.parts(start, end)
 
     def stop(self) -> None:
         """End the query."""
         if self._driver is not None:
             self._driver.close()
-
-
-def _check_kind(offset: Offset) -> None:
-    if not all(isinstance(heads, dict) for heads in offset.values()):
-        raise OtherQueryError("a predicate, not topics")
