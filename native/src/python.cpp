@@ -353,7 +353,7 @@ NB_MODULE(smartpubsub_native, module) {
     using smartpubsub::Core;
     module.doc() = "The native matching engine and the native block codec of SmartPubSub.";
     // Increased with every incompatible change.
-    module.attr("interface") = 2;
+    module.attr("interface") = 3;
     nb::list instruction_sets;
     for (const smartpubsub::Scanner *scanner : smartpubsub::scanners()) {
         instruction_sets.append(scanner->instructions);

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-INTERFACE = 2
+INTERFACE = 3
 """The interface version that this package expects of the native module."""
 
 
