@@ -792,9 +792,8 @@ class ScoutSubs:
         parents = [tree.parent.peer for tree in trees if tree.parent is not None]
         replicas = dict.fromkeys(self._replication.replicas())
         owners = [*self._tables_kept.owners(), *self._events_kept.owners()]
-        # A publisher that has restarted does not send its events any more.
-        always = replicas | dict.fromkeys(self._events_kept.publishers())
-        self._detector.watch([*parents, *always, *owners], always=always)
+        publishers = self._events_kept.publishers()
+        self._detector.watch([*parents, *replicas, *owners, *publishers], always=replicas)
 
     def neighbours(self) -> list[Peer]:
         """Parents, children, replicas, and the nodes that this one is a replica of."""
