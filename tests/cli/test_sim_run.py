@@ -163,6 +163,20 @@ def test_the_text_says_how_often_events_go_far(protocol: str, floor: str, capsys
     assert "\nfar copies    mean " in output
 
 
+@pytest.mark.parametrize(("name", "is_replaced"), [("normal", True), ("power-law", False)])
+def test_a_scenario_is_said_to_be_replaced_only_if_it_is(
+    name: str, is_replaced: bool, capsys: Captured
+) -> None:
+    code = main(
+        ["sim", "run", "--protocol", "pulsarcast", "--scenario", name, "--nodes=5", "--events=3"]
+    )
+
+    said = capsys.readouterr().err
+    assert ("with the topics of reddit instead of predicates" in said) == is_replaced
+    assert ("knows topics only; take normal, fault, reddit, small" in said) != is_replaced
+    assert (code == 0) == is_replaced
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

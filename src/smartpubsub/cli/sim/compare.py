@@ -14,7 +14,12 @@ from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.sim.text import percent, table
 from smartpubsub.protocols.registry import PROTOCOLS, protocol_names, spec_of
 from smartpubsub.sim.experiments.comparison import compared
-from smartpubsub.sim.experiments.options import TOPICS_SCENARIO, TOPICS_SCENARIOS, SimOptions
+from smartpubsub.sim.experiments.options import (
+    REPLACED_SCENARIOS,
+    TOPICS_SCENARIO,
+    TOPICS_SCENARIOS,
+    SimOptions,
+)
 from smartpubsub.sim.judging import result as results
 
 HEAD = (
@@ -109,7 +114,7 @@ def compare(
 def note_topics(protocols: Sequence[str], options: SimOptions) -> None:
     """Print a note if a protocol with topics only changes the scenario of all."""
     knowing = [name for name in dict.fromkeys(protocols) if spec_of(name).has_only_topics]
-    is_changed = not options.workload and options.scenario_name not in TOPICS_SCENARIOS
+    is_changed = not options.workload and options.scenario_name in REPLACED_SCENARIOS
     if knowing and is_changed:
         click.echo(
             f"note: {' and '.join(knowing)} has topics only, so in this run all protocols get the"

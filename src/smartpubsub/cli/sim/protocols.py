@@ -7,7 +7,7 @@ import click
 from smartpubsub.cli.again import is_given
 from smartpubsub.cli.protocol_types import ProtocolName, VariantName
 from smartpubsub.protocols.registry import spec_of
-from smartpubsub.sim.experiments.options import TOPICS_SCENARIO, TOPICS_SCENARIOS, SimOptions
+from smartpubsub.sim.experiments.options import REPLACED_SCENARIOS, TOPICS_SCENARIO, SimOptions
 from smartpubsub.sim.judging.result import Result
 
 protocol_option = click.option(
@@ -39,7 +39,7 @@ def note_what_is_ignored(context: click.Context, protocol: str) -> None:
 
 def note_what_is_instead(protocol: str, options: SimOptions) -> None:
     """Print a note if a protocol runs a scenario with topics instead of predicates."""
-    is_changed = not options.workload and options.scenario_name not in TOPICS_SCENARIOS
+    is_changed = not options.workload and options.scenario_name in REPLACED_SCENARIOS
     if spec_of(protocol).has_only_topics and is_changed:
         click.echo(
             f"note: {protocol} has topics only, so this is the scenario {options.scenario_name}"

@@ -37,6 +37,8 @@ TOPICS_SCENARIO = "reddit"
 SMALL = "small"
 TOPICS_SCENARIOS = (TOPICS_SCENARIO, SMALL)
 """The scenarios in which all predicates are topics."""
+REPLACED_SCENARIOS = ("normal", "fault")
+"""In place of these, protocols with topics only run `TOPICS_SCENARIO`."""
 TOPICS_EVENTS = 1_000
 """Protocols with topics only run so many events of this scenario in place of `normal`."""
 PACED_SCENARIOS = {"normal": 100_000, "event-burst": 1}
@@ -184,10 +186,10 @@ class SimOptions:
 
     def _scenario_with_topics(self) -> str:
         """The scenario for protocols that know topics only."""
-        if self.scenario_name not in ("normal", "fault"):
+        if self.scenario_name not in REPLACED_SCENARIOS:
             raise OptionsError(
                 f"--scenario {self.scenario_name}: it has predicates, and there is a protocol that"
-                " knows topics only; take normal, fault, small or reddit"
+                f" knows topics only; take {', '.join(REPLACED_SCENARIOS + TOPICS_SCENARIOS)}"
             )
         return TOPICS_SCENARIO
 
