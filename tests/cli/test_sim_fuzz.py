@@ -6,9 +6,8 @@ import shlex
 import pytest
 
 from smartpubsub.cli.main import main
-from smartpubsub.cli.sim import fuzz as sim_fuzz
+from smartpubsub.cli.sim import progress
 from smartpubsub.protocols.registry import PROTOCOLS
-from smartpubsub.sim.experiments.fuzz import Report
 from tests.sim.broken import Pushy, spec_with
 
 Captured = pytest.CaptureFixture[str]
@@ -42,7 +41,7 @@ def test_the_command_that_is_printed_shows_the_same_again(
 def test_the_text_is_one_line_and_progress_goes_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(sim_fuzz, "TELL_EVERY_RUNS", 1)
+    monkeypatch.setattr(progress, "TELL_EVERY_S", 0.0)
 
     assert main(["sim", "fuzz", "--runs", "2", "--protocol", "floodsub"]) == 0
 
@@ -54,11 +53,12 @@ def test_the_text_is_one_line_and_progress_goes_elsewhere(
 def test_an_interrupt_prints_what_was_done(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    def interrupt(report: Report, _runs: int) -> None:
-        if report.runs == 2:
+    def interrupt(_line: progress.ChangingLine, text: str) -> None:
+        if text.startswith("2 of"):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(sim_fuzz, "show_progress", interrupt)
+    monkeypatch.setattr(progress, "TELL_EVERY_S", 0.0)
+    monkeypatch.setattr(progress.ChangingLine, "show", interrupt)
 
     assert main(["sim", "fuzz", "--runs", "9", "--json"]) == 130
     assert json.loads(capsys.readouterr().out)["runs"] == 2

@@ -1,7 +1,5 @@
 """smartpubsub sim fuzz."""
 
-import sys
-
 import click
 
 from smartpubsub.cli.commands import FAILURE
@@ -9,14 +7,13 @@ from smartpubsub.cli.main import INTERRUPTED
 from smartpubsub.cli.output import json_option, print_json
 from smartpubsub.cli.protocol_types import ProtocolName
 from smartpubsub.cli.sim.options import adversary_option, resilience_option
+from smartpubsub.cli.sim.progress import ChangingLine
 from smartpubsub.cli.sim.text import count_lines, violation_lines
 from smartpubsub.cli.sim.values import SECONDS_MAX, FiniteRange
 from smartpubsub.protocols.registry import protocol_names
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments import fuzz as fuzzing
 from smartpubsub.sim.experiments.fuzz import Failure, Report
-
-TELL_EVERY_RUNS = 50
 
 
 @click.command()
@@ -91,22 +88,23 @@ def fuzz(
     def tell(report: Report) -> None:
         nonlocal known_failures
         for failure in report.failures[known_failures:]:
+            line.clear()
             show(failure)
         known_failures = len(report.failures)
-        show_progress(report, runs)
+        if line.is_due:
+            line.show(f"{report.runs:,} of {runs:,} runs, {known_failures:,} with violations")
 
-    report = fuzzing.fuzz(
-        seed,
-        runs,
-        protocols or protocol_names(),
-        adversaries=adversary,
-        resilience=resilience,
-        time_s_max=time_s_max,
-        check_stride=check_stride,
-        on_progress=tell,
-    )
-    if sys.stderr.isatty():
-        click.echo(err=True)
+    with ChangingLine() as line:
+        report = fuzzing.fuzz(
+            seed,
+            runs,
+            protocols or protocol_names(),
+            adversaries=adversary,
+            resilience=resilience,
+            time_s_max=time_s_max,
+            check_stride=check_stride,
+            on_progress=tell,
+        )
     if as_json:
         print_json(report.document())
     else:
@@ -125,12 +123,3 @@ def show(failure: Failure) -> None:
     """Print a violation and the command that reproduces it."""
     lines = [f"seed {failure.seed}, {failure.protocol}", *violation_lines(failure.violations)]
     click.echo("\n".join([*lines, f"again: {failure.command}"]), err=True)
-
-
-def show_progress(report: Report, runs: int) -> None:
-    """Show progress: continuously on a terminal, otherwise from time to time."""
-    line = f"{report.runs:,} of {runs:,} runs, {len(report.failures):,} with violations"
-    if sys.stderr.isatty():
-        click.echo(f"\r{line}", err=True, nl=False)
-    elif report.runs % TELL_EVERY_RUNS == 0:
-        click.echo(line, err=True)
