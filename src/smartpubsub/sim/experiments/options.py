@@ -162,14 +162,14 @@ class SimOptions:
 
     def load(self, protocols: Sequence[str], peer_of: PeerOf = peer_id) -> Workload:
         """The workload; in a large network, at a pace that all of these protocols sustain."""
-        has_topics = any(spec_of(protocol).has_only_topics for protocol in protocols)
+        with_topics = next((name for name in protocols if spec_of(name).has_only_topics), None)
         if self.workload:
             workload = self._load_file(self.workload, peer_of)
             return with_order(workload) if self.ordered else workload
         nodes = self.node_count
         name, events = self.scenario_name, self.events
-        if has_topics and name not in TOPICS_SCENARIOS:
-            name, events = self._scenario_with_topics(), events or TOPICS_EVENTS
+        if with_topics and name not in TOPICS_SCENARIOS:
+            name, events = self._scenario_for(with_topics), events or TOPICS_EVENTS
         return scenario(
             name,
             keys=self._keys(nodes, peer_of),
@@ -184,12 +184,12 @@ class SimOptions:
             ),
         )
 
-    def _scenario_with_topics(self) -> str:
-        """The scenario for protocols that know topics only."""
+    def _scenario_for(self, protocol: str) -> str:
+        """The scenario for a protocol that knows topics only."""
         if self.scenario_name not in REPLACED_SCENARIOS:
             raise OptionsError(
-                f"--scenario {self.scenario_name}: it has predicates, and there is a protocol that"
-                f" knows topics only; take {', '.join(REPLACED_SCENARIOS + TOPICS_SCENARIOS)}"
+                f"--scenario {self.scenario_name}: it has predicates, and {protocol} knows topics"
+                f" only; take {', '.join(REPLACED_SCENARIOS + TOPICS_SCENARIOS)}"
             )
         return TOPICS_SCENARIO
 
