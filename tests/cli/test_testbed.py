@@ -6,15 +6,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from smartpubsub.cli.main import main
+from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.kernel.places import region_of
 from smartpubsub.testbed.identities import peer_of
+from smartpubsub.workloads.actions import Action
 from tests.cli.running import PROGRAM, WATCHDOG_S
 from tests.cli.test_sim_run import KEYS
 from tests.sim.test_trace_files import records_in
@@ -111,6 +113,21 @@ def test_subscribers_get_what_real_nodes_drop(tmp_path: Path, capsys: Captured) 
     honest = len(names) - 2
     assert found["expected"] == found["delivered"] == 5 * honest
     assert (found["unexpected"], found["app_duplicates"], found["violations"]) == (0, 0, [])
+
+
+def test_an_interrupt_of_the_simulated_run_leaves_the_figures_of_the_real_one(
+    capsys: Captured, workload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_self: Experiment, _phase: Iterable[Action]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Experiment, "_run_phase", interrupt)
+
+    code = main(["testbed", "run", "--protocol", "floodsub", "--workload", str(workload), "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["interrupted"], found["simulated"]) == (130, True, None)
+    assert found["delivered"] == found["expected"] > 5
 
 
 def test_an_adversary_that_is_only_simulated_is_refused(capsys: Captured) -> None:
