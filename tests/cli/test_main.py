@@ -163,6 +163,40 @@ def test_output_that_nobody_reads_any_more_is_no_failure_to_tell() -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_failure_keeps_its_exit_code_without_a_reader(unbuffered: str, tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    usage = ["sim", "run", "--nodes", "x", "--json"]
+    no_node = ["pub", "a", "--data", str(tmp_path), "--json"]
+    try:
+        for arguments, exit_code in ((usage, 2), (no_node, 1)):
+            result = subprocess.run(
+                [sys.executable, "-c", PROGRAM, *arguments],
+                env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+                stdout=writer,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            assert (result.returncode, result.stderr.count("\n")) == (exit_code, 1), result.stderr
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_command_needs_no_standard_streams(closed: int) -> None:
+    # A shell closes the stream before the interpreter starts.
+    script = f'"$0" "$@" {closed}>&-'
+    for arguments, exit_code in ((["explain", "a", "a=1"], 0), (["explain", "a", "a["], 2)):
+        result = subprocess.run(
+            ["sh", "-c", script, sys.executable, "-c", PROGRAM, *arguments],
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == exit_code
+        assert "Traceback" not in result.stderr
+
+
 def test_short_help_and_what_was_meant(capsys: Captured) -> None:
     assert cli.main(["sub", "-h"]) == 0
     assert "Subscribe, and print events" in capsys.readouterr().out
