@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from smartpubsub.cli.main import main
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.kernel.places import region_of
+from smartpubsub.testbed.cluster import Cluster
 from smartpubsub.testbed.identities import peer_of
+from smartpubsub.testbed.messages import Command, End, Know
+from smartpubsub.testbed.run import RealRun
 from smartpubsub.workloads.actions import Action
 from tests.cli.running import PROGRAM, WATCHDOG_S
 from tests.cli.test_sim_run import KEYS
@@ -293,6 +297,33 @@ def test_ctrl_c_ends_everything_and_tells_what_there_was(
     assert "Traceback" not in errors
     assert not any(Path(f"/proc/{process}").exists() for process in started)
     assert list(own_temporary_folder.iterdir()) == []
+
+
+def test_ctrl_c_before_the_workload_waits_for_no_reports(
+    capsys: Captured, workload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupt_later(_: RealRun, course: trio.CancelScope) -> None:
+        courses.append(course)
+
+    async def interrupt(run: RealRun) -> None:
+        run.was_interrupted = True
+        courses[0].cancel()
+        await trio.lowlevel.checkpoint()
+
+    async def send_all(cluster: Cluster, command: Command) -> None:
+        sent.append(type(command))
+        await sending(cluster, command)
+
+    courses: list[trio.CancelScope] = []
+    sent: list[type] = []
+    sending = Cluster.send_all
+    monkeypatch.setattr(RealRun, "_watch_for_interrupt", interrupt_later)
+    monkeypatch.setattr(RealRun, "_join_all", interrupt)
+    monkeypatch.setattr(Cluster, "send_all", send_all)
+
+    assert main(["testbed", "run", "--workload", str(workload), "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["interrupted"] is True
+    assert sent == [Know, End]
 
 
 @needs_proc
