@@ -23,7 +23,10 @@ GOOD = {"node": "n1", "subscribe": "a"}
         ("[" * 100_000, "brackets within brackets"),
         ('{"node": "n1", "publish": "a", "at_ms": NaN}', "NaN is not a number in JSON"),
         ('{"node": "n1", "publish": "a", "at_ms": 1e999}', "at_ms lies between 0 and"),
-        (f'{{"node": "n1", "publish": "a", "at_ms": {"9" * 5000}}}', "digits"),
+        (
+            f'{{"node": "n1", "publish": "a", "at_ms": {"9" * 5000}}}',
+            "a number has more than 4300 digits; write a shorter one",
+        ),
         ({"node": "n1", "subcribe": "a"}, "unknown key 'subcribe'; the keys are at_ms, "),
         ({"node": "n1"}, "nothing to do; write one of subscribe, "),
         ({"node": "n1", "subscribe": "a", "publish": "a"}, "subscribe and publish in one line"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -24,7 +25,7 @@ from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.population import peer_id, worked_number
 from smartpubsub.sim.kernel.streams import stream
 from smartpubsub.sim.traces.trace import Trace
-from smartpubsub.workloads import ScenarioOptions, read_workload, scenario
+from smartpubsub.workloads import ScenarioOptions, WorkloadError, read_workload, scenario
 from smartpubsub.workloads.actions import CrashNode, Publish, Workload
 from smartpubsub.workloads.crashes import with_crashes
 from smartpubsub.workloads.small import NODES as SMALL_NODES
@@ -50,7 +51,9 @@ PeerOf: TypeAlias = Callable[[int, int], Peer]
 
 
 class OptionsError(SmartPubSubError, ValueError):
-    """Options that contradict each other, or a workload file."""
+    """Options that contradict each other, a scenario or a workload file."""
+
+    is_usage_error = True
 
 
 class Churning(NamedTuple):
@@ -170,19 +173,21 @@ class SimOptions:
         name, events = self.scenario_name, self.events
         if has_topics and name not in TOPICS_SCENARIOS:
             name, events = self._scenario_with_topics(), events or TOPICS_EVENTS
-        return scenario(
-            name,
-            keys=self._keys(nodes, peer_of),
-            seed=self.seed,
-            options=ScenarioOptions(
-                events=events,
-                publishers=self.publishers,
-                faults=self.crash_count,
-                crash=self.crash,
-                pace_us=self._pace_us(nodes, protocols),
-                ordered=self.ordered,
-            ),
-        )
+        # A scenario refuses only what the options ask of it.
+        with _wrong_options():
+            return scenario(
+                name,
+                keys=self._keys(nodes, peer_of),
+                seed=self.seed,
+                options=ScenarioOptions(
+                    events=events,
+                    publishers=self.publishers,
+                    faults=self.crash_count,
+                    crash=self.crash,
+                    pace_us=self._pace_us(nodes, protocols),
+                    ordered=self.ordered,
+                ),
+            )
 
     def _scenario_with_topics(self) -> str:
         """The scenario for protocols that know topics only."""
@@ -240,13 +245,14 @@ class SimOptions:
             )
         if not self.crash_count:
             return workload
-        phases = with_crashes(
-            workload.phases,
-            self._keys(nodes, peer_of),
-            faults=self.crash_count,
-            crash=self.crash,
-            rng=stream(self.seed, "crashes"),
-        )
+        with _wrong_options():
+            phases = with_crashes(
+                workload.phases,
+                self._keys(nodes, peer_of),
+                faults=self.crash_count,
+                crash=self.crash,
+                rng=stream(self.seed, "crashes"),
+            )
         return replace(workload, phases=tuple(map(tuple, phases)))
 
     def _keys(self, nodes: int, peer_of: PeerOf) -> list[int]:
@@ -303,6 +309,14 @@ class SimOptions:
         others = [node for node in anyone if node not in publishing] or anyone
         chosen = stream(self.seed, "churn").sample(others, round(churn.share * len(others)))
         return tuple(sorted(chosen))
+
+
+@contextmanager
+def _wrong_options() -> Iterator[None]:
+    try:
+        yield
+    except WorkloadError as error:
+        raise OptionsError(str(error)) from None
 
 
 def _nodes_that(workload: Workload, *kinds: type) -> dict[int, None]:
