@@ -106,8 +106,10 @@ def run(arguments: Sequence[str]) -> int:
         discard_further_output()
         return 0
     except OSError as error:
+        if error.filename is not None:
+            return _fail(error, arguments)
         discard_further_output()
-        complain(f"{error.filename or 'output'}: {error.strerror}")
+        complain(f"output: {error.strerror}")
         return FAILURE
     return outcome if isinstance(outcome, int) else 0
 
@@ -135,7 +137,8 @@ def _is_printed(error: Exception) -> bool:
 
 
 def _fail(
-    error: click.ClickException | SmartPubSubError | ModuleNotFoundError, arguments: Sequence[str]
+    error: click.ClickException | SmartPubSubError | ModuleNotFoundError | OSError,
+    arguments: Sequence[str],
 ) -> int:
     exit_code = FAILURE
     if isinstance(error, click.ClickException):
@@ -144,6 +147,8 @@ def _fail(
     elif isinstance(error, SmartPubSubError):
         exit_code = USAGE if error.is_usage_error else FAILURE
         problem = str(error)
+    elif isinstance(error, OSError):
+        problem = f"{error.filename}: {error.strerror}; check this path, or name another"
     else:
         problem = remedy(error)
     complain(problem)
