@@ -44,6 +44,10 @@ GOOD = {"node": "n1", "subscribe": "a"}
             "payload is a text in quotes, found null",
         ),
         ({"node": "n1", "publish": "a", "payload": "\udfff"}, "payload contains half of"),
+        (
+            {"node": "n1", "publish": "a", "payload": "é" * 262_145},
+            "payload has 524,290 bytes, and an event carries at most 524,288 bytes; publish less",
+        ),
         ({"node": "n1", "subscribe": "a", "payload": "x"}, "payload has no meaning beside subscr"),
         ({"node": "n1", "publish": "a", "ordered": True}, "ordered has no meaning beside publish"),
         ({"node": "n1", "create_topic": "a", "ordered": 1}, "ordered is true or false, found 1"),

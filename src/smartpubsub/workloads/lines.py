@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
 from smartpubsub.workloads.errors import WorkloadError
 
 LINES_MAX = 10_000_000
@@ -45,6 +46,13 @@ class Line(NamedTuple):
         if not 1 <= len(name.encode()) <= NODE_BYTES_MAX:
             self.fail(f"the name of a node has 1 to {NODE_BYTES_MAX} bytes; choose another")
         return name
+
+    def payload(self, key: str, text: str) -> bytes:
+        """The payload of an event, in the size that nodes accept."""
+        payload = self.encodable(key, text).encode()
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            self.fail(f"{key} has {len(payload):,} bytes, and {too_long()}")
+        return payload
 
     def encodable(self, key: str, value: str) -> str:
         """Return a text if it can be encoded as UTF-8."""
