@@ -1,10 +1,17 @@
 """What the simulator is measured with does the same work on both sides."""
 
+from collections.abc import Iterable
+
+import pytest
+
+from smartpubsub.bench import sim_cost
 from smartpubsub.bench.sim import Flood, Relay, Token, received, relays
 from smartpubsub.bench.sim_large import measure
 from smartpubsub.bench.sim_peers import SimpyRelay
 from smartpubsub.seam import Send
+from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.kernel.network import NetworkOptions
+from smartpubsub.workloads.actions import Action
 
 OPTIONS = NetworkOptions(latency_us=5_000, bandwidth_bytes_per_s=1 << 18)
 
@@ -39,3 +46,13 @@ def test_cost_is_of_all_that_the_nodes_send() -> None:
     assert 0 < few.messages < many.messages
     assert few.us_per_message == few.seconds / few.messages * 1e6
     assert few.peak_bytes > 1 << 20
+
+
+def test_an_interrupted_run_has_no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_self: Experiment, _phase: Iterable[Action]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Experiment, "_run_phase", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        sim_cost.heap_operations_per_message("scoutsubs")

@@ -1,11 +1,15 @@
 """The demo goes through its steps in order and ends well."""
 
+from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from smartpubsub.cli.demo import REPORT, STEPS
+from smartpubsub.cli.demo import REPORT, STEPS, show_network
 from smartpubsub.cli.main import main
+from smartpubsub.sim.experiments.experiment import Experiment
+from smartpubsub.workloads.actions import Action
 
 
 def test_every_step_is_shown(
@@ -27,3 +31,15 @@ def test_every_step_is_shown(
     assert "violations    none" in output
     page = (tmp_path / REPORT / "report.html").read_text(encoding="utf-8")
     assert "How long events take" in page
+
+
+def test_an_interrupt_of_the_simulated_network_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_self: Experiment, _phase: Iterable[Action]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Experiment, "_run_phase", interrupt)
+
+    with pytest.raises(KeyboardInterrupt), ExitStack() as stack:
+        show_network(tmp_path, stack)

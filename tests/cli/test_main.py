@@ -1,5 +1,6 @@
 """How the command starts and ends: help, version, exit codes, one-line errors."""
 
+import errno
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from smartpubsub.cli import commands
 from smartpubsub.cli import main as cli
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
+from smartpubsub.cli.output import json_option
 from smartpubsub.errors import SmartPubSubError
 from tests.cli.running import PROGRAM
 
@@ -21,18 +23,21 @@ Captured = pytest.CaptureFixture[str]
 
 
 @click.command()
-@click.argument("outcome", type=click.Choice(["error", "interrupt", "exit", "fine"]))
-def sample(outcome: str) -> None:
+@click.argument("outcome", type=click.Choice(["error", "file", "interrupt", "exit", "fine"]))
+@json_option
+def sample(outcome: str, as_json: bool) -> None:
     """End in the way that is asked for."""
     match outcome:
         case "error":
             raise SmartPubSubError("the event has no topic")
+        case "file":
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", "there/x.csv")
         case "interrupt":
             raise KeyboardInterrupt
         case "exit":
             raise click.exceptions.Exit(3)
         case "fine":
-            click.echo("done")
+            click.echo("{}" if as_json else "done")
 
 
 @pytest.fixture
@@ -55,6 +60,19 @@ def _with_sample_command(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_endings(outcome: str, exit_code: int, output: str, errors: str, capsys: Captured) -> None:
     assert cli.main(["sample", outcome]) == exit_code
     assert capsys.readouterr() == (output, errors)
+
+
+@pytest.mark.usefixtures("_with_sample_command")
+def test_a_file_that_cannot_be_opened_is_named_in_a_document(capsys: Captured) -> None:
+    assert cli.main(["sample", "file", "--json"]) == 1
+    captured = capsys.readouterr()
+    problem = "there/x.csv: No such file or directory; check this path, or name another"
+    assert captured.err == f"smartpubsub: {problem}\n"
+    assert json.loads(captured.out) == {
+        "error": problem,
+        "kind": "FileNotFoundError",
+        "exit_code": 1,
+    }
 
 
 class _Interrupts:
@@ -161,6 +179,40 @@ def test_output_that_nobody_reads_any_more_is_no_failure_to_tell() -> None:
         os.close(writer)
 
     assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_failure_keeps_its_exit_code_without_a_reader(unbuffered: str, tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    usage = ["sim", "run", "--nodes", "x", "--json"]
+    no_node = ["pub", "a", "--data", str(tmp_path), "--json"]
+    try:
+        for arguments, exit_code in ((usage, 2), (no_node, 1)):
+            result = subprocess.run(
+                [sys.executable, "-c", PROGRAM, *arguments],
+                env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+                stdout=writer,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            assert (result.returncode, result.stderr.count("\n")) == (exit_code, 1), result.stderr
+    finally:
+        os.close(writer)
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_command_needs_no_standard_streams(closed: int) -> None:
+    # A shell closes the stream before the interpreter starts.
+    script = f'"$0" "$@" {closed}>&-'
+    for arguments, exit_code in ((["explain", "a", "a=1"], 0), (["explain", "a", "a["], 2)):
+        result = subprocess.run(
+            ["sh", "-c", script, sys.executable, "-c", PROGRAM, *arguments],
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == exit_code
+        assert "Traceback" not in result.stderr
 
 
 def test_short_help_and_what_was_meant(capsys: Captured) -> None:

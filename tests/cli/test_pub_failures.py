@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.running import Commands, RunningNode, commands
+from tests.cli.running import PROGRAM, Commands, RunningNode, commands
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +67,25 @@ def test_without_an_event_there_is_no_id(
     running.output("pub", "order", *by_key)
     told = failure(running, "pub", "order", "another", *by_key)
     assert (told["id"], told["state"]) == (None, "unpublished")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_an_event_is_published_without_standard_streams(node: RunningNode, closed: str) -> None:
+    pub = [sys.executable, "-c", PROGRAM, "pub", "quiet", "--data", str(node.folder)]
+    result = subprocess.run(["sh", "-c", f'"$0" "$@" {closed}', *pub], capture_output=True)
+    assert (result.returncode, b"Traceback" in result.stderr) == (0, False)
+
+
+def test_an_event_is_published_although_nothing_reads_its_id(node: RunningNode) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    pub = [sys.executable, "-c", PROGRAM, "pub", "quiet", "--data", str(node.folder)]
+    try:
+        result = subprocess.run(pub, stdout=writer, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(writer)
+    assert result.returncode == 0
+    assert "Broken pipe" not in result.stderr
 
 
 def test_topics_and_groups_take_keys_and_overflow_policies(

@@ -368,6 +368,9 @@ def test_what_is_otherwise_than_one_may_think_is_told(
         (["--protocol", "floodsub", "--churn", "5:x"], "'x' is not a valid float"),
         (["--protocol", "floodsub", "--churn", "5:1:2"], "0<=x<=1"),
         (["--protocol", "floodsub", "--faults", "-1"], "--faults"),
+        (["--protocol", "floodsub", "--nodes", "9", "--faults", "9"], "take fewer faults"),
+        (["--protocol", "floodsub", "--scenario", "small", "--events", "9"], "leave events out"),
+        (["--protocol", "pulsarcast", "--scenario", "sub-burst"], "it has predicates"),
     ],
 )
 def test_wrong_options_end_it_with_2(
@@ -387,6 +390,7 @@ def test_wrong_options_end_it_with_2(
         (["--scenario", "normal"], "--scenario has no meaning beside --workload"),
         (["--events", "5"], "--events has no meaning beside --workload"),
         (["--nodes", "2"], "has 3 nodes, so there cannot be 2; give 3 or more"),
+        (["--faults", "3"], "take fewer faults, fewer publishers or more nodes"),
     ],
 )
 def test_options_that_contradict_the_file_end_it_with_2(

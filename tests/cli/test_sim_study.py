@@ -52,6 +52,14 @@ def test_attacks_are_written_as_a_table_and_drawn(capsys: Captured, tmp_path: Pa
     assert "censor:0.2" in drawing.read_text()
 
 
+def test_a_table_that_cannot_be_written_is_refused_before_the_study(
+    capsys: Captured, tmp_path: Path
+) -> None:
+    page = tmp_path / "none" / "attacks.md"
+    assert main(["sim", "study", "adversaries", "--markdown", str(page)]) == 2
+    assert f"{page}: No such file or directory; name a file that" in capsys.readouterr().err
+
+
 def test_more_backups_cost_more_and_stages_add_up(capsys: Captured) -> None:
     found = study(capsys, "replication", "--nodes", "20")
 

@@ -6,15 +6,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from smartpubsub.cli.main import main
+from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.kernel.places import region_of
+from smartpubsub.testbed.cluster import Cluster
 from smartpubsub.testbed.identities import peer_of
+from smartpubsub.testbed.messages import Command, End, Know
+from smartpubsub.testbed.run import RealRun
+from smartpubsub.workloads.actions import Action
 from tests.cli.running import PROGRAM, WATCHDOG_S
 from tests.cli.test_sim_run import KEYS
 from tests.sim.test_trace_files import records_in
@@ -111,6 +117,21 @@ def test_subscribers_get_what_real_nodes_drop(tmp_path: Path, capsys: Captured) 
     honest = len(names) - 2
     assert found["expected"] == found["delivered"] == 5 * honest
     assert (found["unexpected"], found["app_duplicates"], found["violations"]) == (0, 0, [])
+
+
+def test_an_interrupt_of_the_simulated_run_leaves_the_figures_of_the_real_one(
+    capsys: Captured, workload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_self: Experiment, _phase: Iterable[Action]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Experiment, "_run_phase", interrupt)
+
+    code = main(["testbed", "run", "--protocol", "floodsub", "--workload", str(workload), "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["interrupted"], found["simulated"]) == (130, True, None)
+    assert found["delivered"] == found["expected"] > 5
 
 
 def test_an_adversary_that_is_only_simulated_is_refused(capsys: Captured) -> None:
@@ -276,6 +297,33 @@ def test_ctrl_c_ends_everything_and_tells_what_there_was(
     assert "Traceback" not in errors
     assert not any(Path(f"/proc/{process}").exists() for process in started)
     assert list(own_temporary_folder.iterdir()) == []
+
+
+def test_ctrl_c_before_the_workload_waits_for_no_reports(
+    capsys: Captured, workload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupt_later(_: RealRun, course: trio.CancelScope) -> None:
+        courses.append(course)
+
+    async def interrupt(run: RealRun) -> None:
+        run.was_interrupted = True
+        courses[0].cancel()
+        await trio.lowlevel.checkpoint()
+
+    async def send_all(cluster: Cluster, command: Command) -> None:
+        sent.append(type(command))
+        await sending(cluster, command)
+
+    courses: list[trio.CancelScope] = []
+    sent: list[type] = []
+    sending = Cluster.send_all
+    monkeypatch.setattr(RealRun, "_watch_for_interrupt", interrupt_later)
+    monkeypatch.setattr(RealRun, "_join_all", interrupt)
+    monkeypatch.setattr(Cluster, "send_all", send_all)
+
+    assert main(["testbed", "run", "--workload", str(workload), "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["interrupted"] is True
+    assert sent == [Know, End]
 
 
 @needs_proc

@@ -72,6 +72,10 @@ def test_a_topic_is_made_shown_published_in_and_read(
     file = tmp_path / "news.car"
     exported = running.output("topic", "export", topic, str(file), "--data", b.folder, "--json")
     assert json.loads(exported)["blocks"] == 5
+    for place in (tmp_path / "none" / "news.car", Path("/dev/full")):
+        _, _, problem = running.run("topic", "export", topic, str(place), "--data", b.folder)
+        assert problem.startswith(f"smartpubsub: {place}: No s")
+        assert problem.endswith("; name a file that can be written\n")
     c = running.node(tmp_path / "c")
     kept = running.output("topic", "import", str(file), "--data", c.folder, "--json")
     assert json.loads(kept) == {"file": str(file), "blocks": 5, "kept": 5}

@@ -11,7 +11,9 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from pyspark.sql import SparkSession
 
+from smartpubsub.pipeline import sessions
 from smartpubsub.pipeline.interrupts import stopping_when_interrupted
 from tests.pipeline.waiting import PATIENCE_S, QUICK, until
 
@@ -70,3 +72,24 @@ def test_a_call_of_spark_that_ctrl_c_interrupts_logs_nothing(
 
     assert [record.message for record in caplog.records] == ["something else"]
     spark.stop.assert_called_once()
+
+
+def test_a_start_of_spark_that_ctrl_c_interrupts_logs_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_options: sessions.SessionOptions) -> SparkSession:
+        """As py4j does it."""
+        logging.error("something else")
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            logging.exception("KeyboardInterrupt while sending command.")
+            raise
+
+    monkeypatch.setattr(sessions, "start_session", start)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+
+    with pytest.raises(KeyboardInterrupt), sessions.spark_session():
+        pass
+
+    assert [record.message for record in caplog.records] == ["something else"]

@@ -98,7 +98,7 @@ def test_a_folder_with_files_is_refused_and_left_alone(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
 
-    with pytest.raises(SmartPubSubError, match="cannot be written"):
+    with pytest.raises(SmartPubSubError, match=r"cannot be written: .*; choose a new folder"):
         TraceFolder(tmp_path / "file" / "trace")
 
 

@@ -23,7 +23,10 @@ GOOD = {"node": "n1", "subscribe": "a"}
         ("[" * 100_000, "brackets within brackets"),
         ('{"node": "n1", "publish": "a", "at_ms": NaN}', "NaN is not a number in JSON"),
         ('{"node": "n1", "publish": "a", "at_ms": 1e999}', "at_ms lies between 0 and"),
-        (f'{{"node": "n1", "publish": "a", "at_ms": {"9" * 5000}}}', "digits"),
+        (
+            f'{{"node": "n1", "publish": "a", "at_ms": {"9" * 5000}}}',
+            "a number has more than 4300 digits; write a shorter one",
+        ),
         ({"node": "n1", "subcribe": "a"}, "unknown key 'subcribe'; the keys are at_ms, "),
         ({"node": "n1"}, "nothing to do; write one of subscribe, "),
         ({"node": "n1", "subscribe": "a", "publish": "a"}, "subscribe and publish in one line"),
@@ -41,6 +44,10 @@ GOOD = {"node": "n1", "subscribe": "a"}
             "payload is a text in quotes, found null",
         ),
         ({"node": "n1", "publish": "a", "payload": "\udfff"}, "payload contains half of"),
+        (
+            {"node": "n1", "publish": "a", "payload": "é" * 262_145},
+            "payload has 524,290 bytes, and an event carries at most 524,288 bytes; publish less",
+        ),
         ({"node": "n1", "subscribe": "a", "payload": "x"}, "payload has no meaning beside subscr"),
         ({"node": "n1", "publish": "a", "ordered": True}, "ordered has no meaning beside publish"),
         ({"node": "n1", "create_topic": "a", "ordered": 1}, "ordered is true or false, found 1"),

@@ -83,6 +83,7 @@ def test_a_topic_without_a_line_is_made_by_the_first_who_writes(tmp_path: Path) 
         (user("a", comment(True, "cats")), "events: internalId is a whole number, found true"),
         (user("a", comment(1, None)), "the name of a topic is a text"),
         (user("a", comment(1, "cats", by="\ud800")), "events contains half of a surrogate pair"),
+        (user("a", comment(1, "cats", by="x" * 524_288)), "events has 524,3"),
         (user("a", cats=1), "subscriptions: 'cats' is true or false, found 1"),
         ({"type": "user", "node": "a", "events": {}}, "events is a list"),
         ({"type": "user", "node": "a", "subscriptions": []}, "subscriptions is an object"),

@@ -47,6 +47,8 @@ def _cost(protocol: str) -> float:
         before = _heap_s()
         start = time.process_time()
         experiment.run()
+        if experiment.was_interrupted:
+            raise KeyboardInterrupt
         seconds = time.process_time() - start
         heap = median([before, _heap_s()])
     return seconds / experiment.world.sent_count / heap

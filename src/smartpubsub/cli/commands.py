@@ -1,6 +1,5 @@
 """The subcommands of smartpubsub, and how errors end them."""
 
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,8 +10,7 @@ import click
 
 from smartpubsub.cli.lazy import LazyCommand, LazyGroup
 from smartpubsub.cli.main import INTERRUPTED
-from smartpubsub.cli.output import print_json
-from smartpubsub.cli.publishing import complain
+from smartpubsub.cli.publishing import complain, discard_further_output, print_failure
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.extras import remedy
 
@@ -92,8 +90,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         with _terminated_as_interrupted():
             outcome = smartpubsub.main(arguments, prog_name="smartpubsub", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return error.exit_code
@@ -109,8 +106,10 @@ def run(arguments: Sequence[str]) -> int:
         discard_further_output()
         return 0
     except OSError as error:
+        if error.filename is not None:
+            return _fail(error, arguments)
         discard_further_output()
-        complain(f"{error.filename or 'output'}: {error.strerror}")
+        complain(f"output: {error.strerror}")
         return FAILURE
     return outcome if isinstance(outcome, int) else 0
 
@@ -138,7 +137,8 @@ def _is_printed(error: Exception) -> bool:
 
 
 def _fail(
-    error: click.ClickException | SmartPubSubError | ModuleNotFoundError, arguments: Sequence[str]
+    error: click.ClickException | SmartPubSubError | ModuleNotFoundError | OSError,
+    arguments: Sequence[str],
 ) -> int:
     exit_code = FAILURE
     if isinstance(error, click.ClickException):
@@ -147,11 +147,13 @@ def _fail(
     elif isinstance(error, SmartPubSubError):
         exit_code = USAGE if error.is_usage_error else FAILURE
         problem = str(error)
+    elif isinstance(error, OSError):
+        problem = f"{error.filename}: {error.strerror}; check this path, or name another"
     else:
         problem = remedy(error)
     complain(problem)
     if "--json" in arguments and not _is_printed(error):
-        print_json({"error": problem, "kind": type(error).__name__, "exit_code": exit_code})
+        print_failure({"error": problem, "kind": type(error).__name__, "exit_code": exit_code})
     return exit_code
 
 
@@ -167,8 +169,3 @@ def where_to_look(error: click.ClickException) -> str:
     """How to get help with a command that was called wrongly."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f" (see: {context.command_path} --help)" if context else ""
-
-
-def discard_further_output() -> None:
-    """Keep the interpreter from failing on the closed output again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

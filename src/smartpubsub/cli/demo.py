@@ -176,15 +176,15 @@ def show_network(_folder: Path, _stack: ExitStack) -> None:
     from smartpubsub.cli.sim.text import result_text
     from smartpubsub.sim.experiments.experiment import Experiment
     from smartpubsub.sim.experiments.running import RunOptions
-    from smartpubsub.sim.judging.result import run
     from smartpubsub.sim.kernel.population import contact_of
+    from smartpubsub.sim.studies.observed import completed
     from smartpubsub.workloads import ScenarioOptions, scenario
 
     options = RunOptions(protocol="scoutsubs", nodes=NODE_COUNT)
     keys = [contact_of(options.seed, number).key for number in range(NODE_COUNT)]
     faults = options.protocol_options.backups
     workload = scenario("fault", keys=keys, seed=1, options=ScenarioOptions(faults=faults))
-    result = run(Experiment(options, workload), "fault")
+    result = completed(Experiment(options, workload), "fault")
     click.echo(f"{faults} of {NODE_COUNT} simulated nodes crash, a rendezvous among them")
     click.echo(result_text(result))
 

@@ -24,18 +24,27 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-class ChartPath(click.ParamType[Path]):
-    """A file for a chart, checked before any work begins."""
+class WritablePath(click.ParamType[Path]):
+    """A file for a result, checked before any work begins."""
 
     name = "file"
-    formats = (".png", ".svg")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(value)
-        if path.suffix.lower() not in self.formats:
-            self.fail(f"{path}: a chart is a file that ends in .png or .svg", param, ctx)
         try:
             path.open("ab").close()
         except OSError as error:
-            self.fail(f"{path}: {error.strerror}", param, ctx)
+            problem = f"{path}: {error.strerror}; name a file that can be written"
+            self.fail(problem, param, ctx)
         return path
+
+
+class ChartPath(WritablePath):
+    """A file for a chart."""
+
+    formats = (".png", ".svg")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if Path(value).suffix.lower() not in self.formats:
+            self.fail(f"{value}: a chart is a file that ends in .png or .svg", param, ctx)
+        return super().convert(value, param, ctx)

@@ -14,7 +14,7 @@ from smartpubsub.cli.event import event_id
 from smartpubsub.cli.explain import read
 from smartpubsub.cli.node.options import ATTRIBUTES_MAX, data_option
 from smartpubsub.cli.output import json_option
-from smartpubsub.cli.publishing import WAITS, failure, print_document, publish
+from smartpubsub.cli.publishing import WAITS, failure, print_failure, publish
 from smartpubsub.client.blocking_socket import folder_of
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.api.event_records import checked_key
@@ -128,7 +128,7 @@ def failures_as_json(as_json: bool) -> Iterator[None]:
         yield
     except SmartPubSubError as error:
         if as_json:
-            print_document(failure(error))
+            print_failure(failure(error))
             error.is_printed = True
         raise
 

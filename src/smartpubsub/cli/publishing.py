@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from binascii import b2a_base64
+from contextlib import suppress
 
 from smartpubsub.client.blocking_socket import BlockingNetwork, run
 from smartpubsub.client.lines import LineTransport
@@ -50,6 +52,21 @@ def print_document(document: object) -> None:
     sys.stdout.write(f"{json.dumps(document, indent=2)}\n")
 
 
+def print_failure(document: object) -> None:
+    """Print the JSON document of a failure; a reader that has gone changes no exit code."""
+    try:
+        print_document(document)
+        sys.stdout.flush()
+    except OSError:
+        discard_further_output()
+
+
 def complain(problem: str) -> None:
-    """Print a problem as one line on standard error."""
-    sys.stderr.write(f"smartpubsub: {problem}\n")
+    """Print a problem as one line on standard error, if that has a reader left."""
+    with suppress(BrokenPipeError):
+        sys.stderr.write(f"smartpubsub: {problem}\n")
+
+
+def discard_further_output() -> None:
+    """Keep the interpreter from failing on the closed output again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import sys
 
-from smartpubsub.cli.publishing import WAITS, complain, failure, print_document, publish
+from smartpubsub.cli.publishing import (
+    WAITS,
+    complain,
+    discard_further_output,
+    failure,
+    print_failure,
+    publish,
+)
 from smartpubsub.client.blocking_socket import folder_of
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.errors import LostNodeError, PublishError
 
 TYPE_CHECKING = False  # The import from typing takes as long as this whole module.
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 FAILURE = 1
 _FIELDS = {"--key": "key", "--id": "again", "--replicas-min": "replicas_min"}
@@ -36,19 +43,31 @@ def quick_pub(arguments: Sequence[str]) -> int | None:
             return None
         fields["replicas_min"] = int(replicas_min)
     payload = words[1].encode(errors="surrogateescape") if words[1:] else b""
+    exit_code: int | None = 0
     try:
-        publish(folder_of(options.get("--data")), fields, payload, as_json)
+        exit_code = _published(folder_of(options.get("--data")), fields, payload, as_json)
         sys.stdout.flush()
+    except BrokenPipeError:  # The reader of the output wants no more of it.
+        discard_further_output()
+    except OSError as error:
+        discard_further_output()
+        complain(f"output: {error.strerror}")
+        return FAILURE
+    return exit_code
+
+
+def _published(
+    folder: str, fields: Mapping[str, object], payload: bytes, as_json: bool
+) -> int | None:
+    try:
+        publish(folder, fields, payload, as_json)
     except (PublishError, LostNodeError) as error:
         if as_json:
-            print_document(failure(error))
+            print_failure(failure(error))
         complain(str(error))
         return FAILURE
     except SmartPubSubError:
         return None  # Nothing is published; click reports the error in full.
-    except OSError as error:
-        complain(f"output: {error.strerror}")
-        return FAILURE
     return 0
 
 

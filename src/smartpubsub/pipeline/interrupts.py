@@ -42,10 +42,9 @@ def stopping_when_interrupted(spark: SparkSession) -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGINT, interrupt)
-    root = logging.getLogger()
-    root.addFilter(_is_no_interrupt)
     try:
-        yield
+        with not_logging_interrupts():
+            yield
     except BaseException:
         if not was_interrupted:
             raise
@@ -53,8 +52,18 @@ def stopping_when_interrupted(spark: SparkSession) -> Iterator[None]:
     finally:
         if was_interrupted:
             stopping.join(STOPPING_S_MAX)
-        root.removeFilter(_is_no_interrupt)
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def not_logging_interrupts() -> Iterator[None]:
+    """Keep py4j from logging the calls that Ctrl-C interrupts."""
+    root = logging.getLogger()
+    root.addFilter(_is_no_interrupt)
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_no_interrupt)
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from smartpubsub.extras import remedy
 from smartpubsub.matching.storage import SECRET_VARIABLE, seal_key
 from smartpubsub.pipeline.errors import PipelineError, plain_errors
-from smartpubsub.pipeline.interrupts import stopping_when_interrupted
+from smartpubsub.pipeline.interrupts import not_logging_interrupts, stopping_when_interrupted
 from smartpubsub.pipeline.java import LAUNCHER, find_java, use_java
 from smartpubsub.pipeline.little import CHOSEN, JAVA
 
@@ -82,7 +82,8 @@ def spark_session(options: SessionOptions | None = None) -> Iterator[SparkSessio
     if running is not None:
         yield running
         return
-    spark = start_session(options or SessionOptions())
+    with not_logging_interrupts():
+        spark = start_session(options or SessionOptions())
     try:
         with stopping_when_interrupted(spark):
             yield spark

@@ -34,7 +34,11 @@ def run(real: RealRun, scenario: str, twin: Experiment | None) -> Result:
     simulated: dict[str, Any] | None = None
     if twin is not None and not real.was_interrupted:
         document = results.run(twin, scenario).document()
-        simulated = {name: document[name] for name in COMPARED}
+        if twin.was_interrupted:
+            # Half a run is nothing to compare with. The real run keeps its figures.
+            real.was_interrupted = True
+        else:
+            simulated = {name: document[name] for name in COMPARED}
     return Result(
         experiment=real,
         scenario=scenario,

@@ -297,12 +297,18 @@ class RealRun:
     async def _end(self) -> None:
         """Inspect the nodes, and collect the last reports."""
         with trio.move_on_after(END_S_MAX):
-            honest = [node for node in range(self.options.nodes) if node not in self._crowd]
-            up = sum(map(self._cluster.is_up, honest))
-            await self._cluster.send_all(Inspect())
-            while len(self.inspections) < up:
-                await trio.sleep(POLL_S)
+            # A run that is interrupted before has nodes that have not started, and none that a
+            # checker could judge.
+            if self.began_us:
+                await self._inspect_all()
             await self._cluster.end()
+
+    async def _inspect_all(self) -> None:
+        honest = [node for node in range(self.options.nodes) if node not in self._crowd]
+        up = sum(map(self._cluster.is_up, honest))
+        await self._cluster.send_all(Inspect())
+        while len(self.inspections) < up:
+            await trio.sleep(POLL_S)
 
     async def _sleep(self, us: int) -> None:
         await self._wait(lambda: False, us)

@@ -65,7 +65,7 @@ def entry_of(line: Line) -> Entry:
         text = line.text(verb)
     elif line.fields[verb] is not True:
         line.fail(f"{verb} can only be true, {found(line.fields, verb)}")
-    payload = line.text("payload").encode() if "payload" in line.fields else b""
+    payload = line.payload("payload", line.text("payload")) if "payload" in line.fields else b""
     return Entry(line, verb, node, text, payload, _ordered(line), _at_us(line))
 
 

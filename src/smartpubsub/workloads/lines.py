@@ -5,11 +5,13 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from smartpubsub.protocols.publication import PAYLOAD_BYTES_MAX, too_long
 from smartpubsub.workloads.errors import WorkloadError
 
 LINES_MAX = 10_000_000
@@ -44,6 +46,13 @@ class Line(NamedTuple):
         if not 1 <= len(name.encode()) <= NODE_BYTES_MAX:
             self.fail(f"the name of a node has 1 to {NODE_BYTES_MAX} bytes; choose another")
         return name
+
+    def payload(self, key: str, text: str) -> bytes:
+        """The payload of an event, in the size that nodes accept."""
+        payload = self.encodable(key, text).encode()
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            self.fail(f"{key} has {len(payload):,} bytes, and {too_long()}")
+        return payload
 
     def encodable(self, key: str, value: str) -> str:
         """Return a text if it can be encoded as UTF-8."""
@@ -110,6 +119,10 @@ def _numbered(path: Path) -> Iterator[tuple[int, bytes]]:
         raise WorkloadError(f"{error.strerror}; check the file's name", path=path) from None
 
 
+class _RefusedError(ValueError):
+    """Something that JSON allows, or Python reads, and a workload does not have."""
+
+
 def _object(path: Path, number: int, content: bytes) -> dict[str, object]:
     def fail(problem: str) -> NoReturn:
         raise WorkloadError(problem, path=path, line=number) from None
@@ -126,8 +139,10 @@ def _object(path: Path, number: int, content: bytes) -> dict[str, object]:
         fail(f"not JSON: {error.msg}, column {error.colno}; write one JSON object on each line")
     except RecursionError:
         fail("not a workload: too many brackets within brackets; write one flat object")
-    except ValueError as error:
+    except _RefusedError as error:
         fail(f"{error}")
+    except ValueError:  # Python reads no longer number, and names a function as the remedy.
+        fail(f"a number has more than {sys.get_int_max_str_digits()} digits; write a shorter one")
     if not isinstance(value, dict):
         fail(
             f'expected an object such as {{"node": "n1", "subscribe": "surf"}},'
@@ -142,10 +157,10 @@ def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise ValueError(f"{key!r} is repeated in one object; write it once")
+                raise _RefusedError(f"{key!r} is repeated in one object; write it once")
             seen.add(key)
     return fields
 
 
 def _no_such_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number in JSON; write a finite number")
+    raise _RefusedError(f"{name} is not a number in JSON; write a finite number")

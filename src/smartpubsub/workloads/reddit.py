@@ -99,9 +99,7 @@ class _Reading:
         rest = {key: value for key, value in comment.items() if key != "topic"}
         payload = json.dumps(rest, separators=(",", ":"), ensure_ascii=False)
         self._subscriptions[node, topic] = None
-        self._comments.append(
-            _Comment(number, node, topic, line.encodable("events", payload).encode())
-        )
+        self._comments.append(_Comment(number, node, topic, line.payload("events", payload)))
 
     def _topic(self, line: Line, name: object) -> str:
         if not isinstance(name, str):

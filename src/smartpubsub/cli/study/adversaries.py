@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from smartpubsub.cli.output import ChartPath, json_option
+from smartpubsub.cli.output import ChartPath, WritablePath, json_option
 from smartpubsub.cli.protocol_types import ProtocolName
 from smartpubsub.cli.sim.progress import StderrProgress
 from smartpubsub.cli.sim.text import percent
@@ -68,7 +68,7 @@ HEAD = (
 @click.option(
     "--markdown",
     "page",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=WritablePath(),
     help="Write the table as Markdown to this file too.",
 )
 @click.option("--plot", type=ChartPath(), help="Write a chart (PNG or SVG).")
@@ -103,7 +103,7 @@ def adversaries(
     )
     rows = [cells(one) for one in found]
     if page is not None:
-        page.write_text(markdown(rows))
+        page.write_text(markdown(rows), encoding="utf-8")
     if plot is not None:
         from smartpubsub.reports.adversaries_chart import plot_adversaries
 

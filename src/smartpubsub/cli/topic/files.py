@@ -51,8 +51,12 @@ def export_topic(node: ControlClient, topic: str, file: Path) -> dict[str, Any]:
     """Write all blocks of a topic to a file; return their number, and what is missing."""
     begun, lines = node.stream("topic-export", {"topic": topic})
     roots = [cid_from_text(root) for root in begun["roots"]]
-    with file.open("wb") as opened:
-        count = write_car(opened, roots, (base64.b64decode(line["block"]) for line in lines))
+    try:
+        with file.open("wb") as opened:
+            count = write_car(opened, roots, (base64.b64decode(line["block"]) for line in lines))
+    except OSError as error:
+        problem = f"{file}: {error.strerror}; name a file that can be written"
+        raise SmartPubSubError(problem) from None
     return {"topic": begun["topic"], "blocks": count, "gaps": begun["gaps"]}
 
 

@@ -50,7 +50,9 @@ PeerOf: TypeAlias = Callable[[int, int], Peer]
 
 
 class OptionsError(SmartPubSubError, ValueError):
-    """Options that contradict each other, or a workload file."""
+    """Options that contradict each other, a scenario or a workload file."""
+
+    is_usage_error = True
 
 
 class Churning(NamedTuple):

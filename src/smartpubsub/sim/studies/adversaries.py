@@ -13,9 +13,9 @@ from smartpubsub.protocols.registry import protocol_names
 from smartpubsub.protocols.spec import RESILIENCES
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.options import SimOptions
-from smartpubsub.sim.judging.result import facts_of, run
+from smartpubsub.sim.judging.result import facts_of
 from smartpubsub.sim.judging.verdict import expected_waits_us
-from smartpubsub.sim.studies.observed import Watch, unwatched
+from smartpubsub.sim.studies.observed import Watch, completed, unwatched
 
 ATTACKS: tuple[Adversary | None, ...] = (
     None,
@@ -95,7 +95,7 @@ def study(
                     )
                     workload = options.load([protocol])
                     experiment = options.experiment(protocol, "", workload, progress=progress)
-                    result = run(experiment, options.scenario_name)
+                    result = completed(experiment, options.scenario_name)
                 waits_us = list(expected_waits_us(facts_of(experiment)))
                 verdict, traffic = result.verdict, experiment.traffic()
                 within = [_share(waits_us, seconds * SECOND) for seconds in WITHIN_S]

@@ -154,4 +154,7 @@ class TraceFolder:
 
     def _problem(self, error: OSError) -> SmartPubSubError:
         reason = error.strerror or str(error)
-        return SmartPubSubError(f"{self._folder}: the trace cannot be written: {reason}")
+        return SmartPubSubError(
+            f"{self._folder}: the trace cannot be written: {reason}; choose a new folder in a place"
+            " where you can write"
+        )
