@@ -161,6 +161,10 @@ class Persistence:
                 self._outbox.set_timer((MARKS_TIMER,), _MARKS_US)
             self._mark(stored_key, self._next_marks)
 
+    def is_done(self, key: EventKey) -> bool:
+        """Whether an event is stored as history and marked as completed."""
+        return _record_key(key) in self._marked_in
+
     def store_marks(self) -> None:
         """Store the marks of the events that have been completed recently."""
         marks = self._next_marks

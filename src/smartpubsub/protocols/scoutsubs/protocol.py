@@ -234,7 +234,7 @@ class ScoutSubs:
         self._senders = ScoutSenders(
             *(outbox, detector, proximity, recovery, events_kept, membership, filters),
             *(self._replication, self._anti_entropy, replay, dissemination, custody),
-            *(roots, placement, self._publisher, self._auditor),
+            *(self._admission, roots, placement, self._publisher, self._auditor),
         )
 
         self._reassembly = Reassembly(kademlia.ledger)
@@ -527,6 +527,7 @@ class ScoutSubs:
         self._events_kept.on_record(contact, part)
 
     def _on_recorded(self, peer: Peer, part: messages.Recorded) -> None:
+        self._admission.on_recorded(peer, part)  # Before the event may be completed by it.
         self._custody.on_recorded(peer, part)
         self._placement.on_recorded(peer, part)
 
