@@ -333,6 +333,7 @@ def test_the_time_of_a_subscription_that_has_ended_is_not_stored() -> None:
 
 
 def test_a_parent_that_drops_is_replaced() -> None:
+    """A subscriber cannot tell this from a publisher that sends events to keepers alone."""
     forest = Forest(8, SETTINGS)
     forest.subscribed(6, "surf")
     parent = forest.scouts(6)._membership.parent("surf")
