@@ -277,9 +277,12 @@ def keep_everywhere(forest: Forest, event: Publication) -> None:
         forest.receive(5, keeper, KeepForAudits(event, "surf"))
 
 
+@pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("jump_us", [0, -20 * MINUTE])
-def test_an_event_that_was_dropped_before_a_restart_comes_after_it(jump_us: int) -> None:
-    """Also if the clock is set back meanwhile."""
+def test_an_event_that_was_dropped_before_a_restart_comes_after_it(
+    jump_us: int, is_known: bool
+) -> None:
+    """Also if the clock is set back meanwhile, whether or not the host knows that."""
     forest = Forest(8, SETTINGS)
     forest.run(MINUTE)
     before = forest.event(5, 1, "surf")
@@ -292,11 +295,13 @@ def test_an_event_that_was_dropped_before_a_restart_comes_after_it(jump_us: int)
     forest.crash(6)
     forest.run(10 * SECOND)
     forest.host(6).skew_us = jump_us
+    forest.host(6).clock_set_us = jump_us if is_known else 0
     forest.join(6, 1)
     forest.run(MINUTE)
 
-    # After a clock was set back, the node does not know since when the subscription is in force.
-    assert forest.received(6) == ([dropped.id] if not jump_us else [before.id, dropped.id])
+    # Otherwise the node does not know since when the subscription is in force.
+    knows_since = is_known or not jump_us
+    assert forest.received(6) == ([dropped.id] if knows_since else [before.id, dropped.id])
     assert not len(forest.core(6).kademlia.blame)
 
 

@@ -413,10 +413,10 @@ class ScoutSubs:
                 self._convictions.restore()
                 self._is_loaded = True
                 self._begin()
-            case Started(incarnation):
+            case Started(incarnation, clock_set_us):
                 self._recovery.start(incarnation)
                 self._publisher.start(incarnation)
-                self._persistence.start()
+                self._persistence.start(clock_set_us)
                 self._set_tick()
         return self._outbox.take()
 
