@@ -28,6 +28,7 @@ from smartpubsub.node.transport.connections import Connections
 from smartpubsub.node.transport.containment import Containment
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.dialer import Dialer
+from smartpubsub.node.transport.hearsay import Hearsay
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.inbound import Inbound
 from smartpubsub.node.transport.inbox import OWN, Inbox, Several
@@ -246,10 +247,12 @@ class Host:
             settings.peer_count_max,
             rng or Random(),
         )
+        self._hearsay = Hearsay(settings.peer_count_max)
         self._dialer = Dialer(
             self.connections,
             self.book,
             self._backoff,
+            self._hearsay,
             settings,
             self.counts,
             on_failure=lambda peer: self._inbox.put(Disconnected(peer)),
@@ -711,6 +714,9 @@ class Host:
         except WireError:
             self.counts.garbage += 1
             return
+        if not self._hearsay.is_heeded(peer, trio.current_time()):
+            self.counts.unheeded += 1
+            message = codec.without_contacts(message)
         self._inbound.hear_of(codec.contacts(message), peer)
         self._inbox.put(Answered(peer, message, number, self.connections.prefix_of(peer)))
 
