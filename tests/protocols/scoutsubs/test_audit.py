@@ -27,6 +27,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.spec import scout_settings
 from smartpubsub.protocols.spec import ProtocolOptions
+from smartpubsub.seam import Departed
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import Result, run
@@ -597,6 +598,55 @@ def test_a_keeper_without_room_to_store_an_event_does_not_sign_for_it() -> None:
 
     parts = [said.part for said in forest.said if said.receiver == 9]
     assert [part.is_full for part in parts if isinstance(part, Recorded)] == [True]
+
+
+def leave(forest: Forest, number: int) -> None:
+    """End a node, and tell the others that it has left."""
+    forest.crash(number)
+    left = Departed(forest.contacts[number].peer)
+    for other in forest.numbers:
+        if forest.host(other).is_up:
+            forest.do(other, forest.core(other).handle(left, forest.clock(other)))
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, IN_REGIONS])
+def test_no_signatures_are_missing_of_keepers_that_have_left(settings: ScoutSettings) -> None:
+    forest = Forest(4, settings)
+    forest.subscribed(0, "surf")
+    forest.published(0, "surf")
+    for number in (1, 2, 3):
+        leave(forest, number)
+        id = forest.publish(0, "surf")
+        forest.run(SECOND)
+        assert forest.is_published(id)
+
+
+def test_an_event_that_waits_for_a_keeper_is_published_when_that_has_left() -> None:
+    forest = Forest(2, IN_REGIONS)
+    forest.subscribed(0, "surf")
+    forest.published(0, "surf")
+    forest.cut(1, 0, MINUTE)
+    id = forest.publish(0, "surf")
+    forest.run(10 * SECOND)
+    assert not forest.is_published(id)
+
+    leave(forest, 1)
+    assert forest.is_published(id)
+
+
+def test_a_silent_keeper_still_has_to_sign() -> None:
+    """An attacker that delays messages must not make fewer signatures suffice."""
+    forest = Forest(2, IN_REGIONS)
+    forest.subscribed(0, "surf")
+    forest.published(0, "surf")
+    forest.crash(1)
+
+    id = forest.publish(0, "surf")
+    forest.run(MINUTE)
+    assert not forest.is_published(id)
+
+    forest.restart(1)
+    forest.run_until(lambda: forest.is_published(id))
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, IN_REGIONS])

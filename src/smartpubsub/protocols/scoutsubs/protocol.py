@@ -401,8 +401,10 @@ class ScoutSubs:
             case Indication(Found() as found):
                 self._lookups.on_result(found)
             case Departed(peer):
+                self._keepers.on_departed(peer)
                 self._detector.on_departed(peer)
                 self._filters.forget_turns(peer)
+                self._placement.on_departed()
             case Disconnected(peer):
                 self._filters.forget_turns(peer)
             case Indication(Joined()):
