@@ -18,7 +18,7 @@ from tests.node.hosts import connections, run
 
 
 def address_at(port: int) -> bytes:
-    return Multiaddr(f"/ip4/127.0.0.1/tcp/{port}").to_bytes()
+    return bytes(Multiaddr(f"/ip4/127.0.0.1/tcp/{port}").to_bytes())
 
 
 def test_an_address_that_becomes_known_while_another_one_is_tried_is_tried_too(
