@@ -419,6 +419,20 @@ def test_a_file_or_folder_that_is_not_there_is_told_in_one_line(
     assert workload.exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--scenario", "small", "--events", "50"], "leave out --events"),
+        (["--nodes", "5", "--publishers", "4", "--faults", "2"], "so 2 cannot; take fewer faults"),
+    ],
+)
+def test_options_that_a_scenario_cannot_have_are_usage_errors(
+    capsys: Captured, options: list[str], problem: str
+) -> None:
+    assert main(["sim", "run", *options]) == 2
+    assert problem in capsys.readouterr().err
+
+
 def test_topics_only_protocols_run_small_as_it_is(capsys: Captured) -> None:
     options = ["--protocol", "pulsarcast", "--scenario", "small", "--nodes", "1", "--faults", "0"]
     assert main(["sim", "run", *options]) == 0

@@ -309,6 +309,30 @@ BAD = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("protocol", "status"),
+    [
+        ("scoutsubs", httpx.codes.CONFLICT),
+        ("floodsub", httpx.codes.NOT_IMPLEMENTED),
+    ],
+)
+def test_a_stream_that_cannot_begin_leaves_no_subscription(
+    protocol: str, status: int, tmp_path: Path
+) -> None:
+    """The node finds out while it subscribes that it has no history of this kind."""
+
+    async def main() -> None:
+        async with served(tmp_path, protocol=protocol) as (node, _, http):
+            unknown = {"filter": "surf", "since": "9f86d081884c7d65-1767225600-3"}
+            answer = await http.get("/v1/events", params=unknown)
+            assert answer.status_code == status, answer.text
+            with trio.fail_after(10):
+                while await node.subscriptions():
+                    await trio.sleep(0.01)
+
+    run(main)
+
+
 def test_bad_requests_get_problems_that_name_the_place(tmp_path: Path) -> None:
     async def main() -> None:
         async with served(tmp_path) as (_, _, http):

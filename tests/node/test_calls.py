@@ -51,17 +51,6 @@ def test_a_patient_call_ends_with_its_acknowledgement() -> None:
     assert trio.run(main, clock=MockClock(autojump_threshold=0)) == pytest.approx(3)
 
 
-def test_a_patient_call_ends_when_what_it_waits_for_is_the_case_without_a_notice() -> None:
-    async def main() -> float:
-        call = Call()
-        with call.limited("it", 10):
-            await call.wait_patiently(lambda: trio.current_time() >= 3)
-        return trio.current_time()
-
-    waited_s = trio.run(main, clock=MockClock(autojump_threshold=0))
-    assert waited_s == pytest.approx(3, abs=calls.LOOK_EVERY_S)
-
-
 def ended_at(
     limits_s: list[float], answered: dict[int, float] | None = None
 ) -> tuple[list[float], list[bool]]:

@@ -10,10 +10,15 @@ from smartpubsub.node.transport.addresses import AddressBook
 from smartpubsub.node.transport.backoff import Backoff
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.dialer import Dialer
+from smartpubsub.node.transport.hearsay import Hearsay
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import UnreachableError
 from smartpubsub.seam import Peer
 from tests.node.hosts import connections, run
+
+
+def address_at(port: int) -> bytes:
+    return bytes(Multiaddr(f"/ip4/127.0.0.1/tcp/{port}").to_bytes())
 
 
 def test_an_address_that_becomes_known_while_another_one_is_tried_is_tried_too(
@@ -27,7 +32,7 @@ def test_an_address_that_becomes_known_while_another_one_is_tried_is_tried_too(
             [left] = await trio.open_tcp_listeners(0, host="127.0.0.1")
             port = left.socket.getsockname()[1]
             await left.aclose()
-            book.hear(other.peer, [Multiaddr(f"/ip4/127.0.0.1/tcp/{port}").to_bytes()])
+            book.hear(other.peer, [address_at(port)])
             dial = own.dial
 
             async def dial_and_hear(peer: Peer, address: bytes) -> None:
@@ -39,6 +44,7 @@ def test_an_address_that_becomes_known_while_another_one_is_tried_is_tried_too(
                 own,
                 book,
                 Backoff(1.0, 1.0, 10, Random(1)),
+                Hearsay(10),
                 HostSettings(),
                 Counts(),
                 on_failure=gone.append,
@@ -61,7 +67,7 @@ def test_a_peer_with_ever_new_addresses_is_given_up(monkeypatch: pytest.MonkeyPa
 
             def name_another() -> None:
                 port = 1_000 + len(tried)
-                book.hear(b"peer", [Multiaddr(f"/ip4/127.0.0.1/tcp/{port}").to_bytes()])
+                book.hear(b"peer", [address_at(port)])
 
             async def fail(_peer: Peer, address: bytes) -> None:
                 tried.append(address)
@@ -74,6 +80,7 @@ def test_a_peer_with_ever_new_addresses_is_given_up(monkeypatch: pytest.MonkeyPa
                 own,
                 book,
                 Backoff(1.0, 1.0, 10, Random(1)),
+                Hearsay(10),
                 HostSettings(),
                 Counts(),
                 on_failure=lambda _peer: None,

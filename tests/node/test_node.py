@@ -372,23 +372,36 @@ def test_the_events_of_a_kept_subscription_wait_for_the_next_reader(tmp_path: Pa
     run(main)
 
 
-def test_a_reader_continues_a_subscription_that_comes_into_force_again_without_a_notice(
+def test_a_reader_continues_a_subscription_that_is_pending_and_was_in_force_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
         async with node_in(tmp_path) as node:
             async with node.subscribe("rain", keep=True) as events:
                 pass
-            core = node._engine.core
-            state_of, pending = core.state_of, [SubscriptionState.PENDING] * 2
+            core, has_parent = node._engine.core, False
+            state_of = core.state_of
 
-            def in_force_soon(number: int, now: int) -> SubscriptionState:
+            def state(number: int, now: int) -> SubscriptionState:
                 """As after a change of the parent: the core has delivered `Subscribed` before."""
-                return pending.pop() if pending else state_of(number, now)
+                return state_of(number, now) if has_parent else SubscriptionState.PENDING
 
-            monkeypatch.setattr(core, "state_of", in_force_soon)
-            async with node.subscribe("rain", keep=True) as again:
-                assert again.number == events.number
+            monkeypatch.setattr(core, "state_of", state)
+            async with trio.open_nursery() as nursery:
+                continued = trio.Event()
+
+                async def read() -> None:
+                    async with node.subscribe("rain", keep=True) as again:
+                        assert again.number == events.number
+                        continued.set()
+
+                nursery.start_soon(read)
+                await node.publish("sun")
+                assert not continued.is_set()
+                has_parent = True
+                await node.publish("sun")  # Anything that the core handles.
+                with trio.fail_after(10):
+                    await continued.wait()
 
     run(main)
 

@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -121,6 +122,66 @@ def test_an_entry_whose_key_has_changed_is_not_just_missing(file: Path) -> None:
     file.write_bytes(content.replace(b"key/77", b"kez/77"))
 
     assert "what is stored under b'kez/77' has changed" in refused(file.parent, DamagedStorageError)
+
+
+def with_log(folder: Path) -> Path:
+    """Make a folder as a killed node leaves it, with 50 transactions in the log; return the log."""
+    made = folder / "made"
+    with SqliteStorage(made) as storage:
+        for number in range(50):
+            storage.apply([(b"logged/%02d" % number, bytes(100))])
+        left = folder / "left"
+        shutil.copytree(made, left)
+    return left / f"{FILE}-wal"
+
+
+def test_no_flipped_bit_in_a_log_makes_transactions_disappear(tmp_path: Path) -> None:
+    log = with_log(tmp_path)
+    rng, found, problems = Random(7), set(), set()
+    whole = {path.name: path.read_bytes() for path in log.parent.iterdir()}
+    for _ in range(100):
+        for name, content in whole.items():
+            (log.parent / name).write_bytes(content)
+        flipped = bytearray(whole[log.name])
+        flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
+        log.write_bytes(flipped)
+        try:
+            with SqliteStorage(log.parent) as storage:
+                found.add(len(storage.load(b"logged/")))
+        except StorageError as error:
+            problems.add(str(error).partition(",")[0])
+            assert log.read_bytes() == flipped
+
+    assert problems == {f"{log} is damaged"}
+    assert found <= {49, 50}  # A power cut damages the last transaction, too.
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 100, 4_000, 30_000])
+def test_a_log_that_a_crash_has_cut_off_is_read(cut_bytes: int, tmp_path: Path) -> None:
+    log = with_log(tmp_path)
+    log.write_bytes(log.read_bytes()[:-cut_bytes])
+
+    with SqliteStorage(log.parent) as storage:
+        assert 30 < len(storage.load(b"logged/")) < 50
+    with SqliteStorage(log.parent) as again:
+        assert 30 < len(again.load(b"logged/")) < 50
+
+
+def test_what_a_power_cut_has_left_does_not_look_like_damage(tmp_path: Path) -> None:
+    """The last transaction is damaged; later ones begin at its place in the log."""
+    log = with_log(tmp_path)
+    content = bytearray(log.read_bytes())
+    content[-10] ^= 1
+    log.write_bytes(content)
+
+    for number in range(3):
+        with SqliteStorage(log.parent) as storage:
+            storage.apply([(b"later/%d" % number, bytes(9_000))])
+            left = tmp_path / f"left {number}"
+            shutil.copytree(log.parent, left)
+        with SqliteStorage(left) as storage:
+            assert len(storage.load(b"logged/")) == 49
+            assert len(storage.load(b"later/")) == number + 1
 
 
 def test_a_log_without_its_file_is_refused(tmp_path: Path) -> None:
@@ -278,6 +339,13 @@ def test_a_folder_that_cannot_be_written_to_is_named() -> None:
                 FolderError, match=f"{re.escape(str(unusable))}: Permission denied; choose a data"
             ):
                 SqliteStorage(unusable)
+
+
+def test_a_folder_in_place_of_the_lock_is_named(tmp_path: Path) -> None:
+    (tmp_path / "lock").mkdir()
+
+    with pytest.raises(FolderError, match=r"/lock: Is a directory; move it away"):
+        SqliteStorage(tmp_path)
 
 
 def test_a_file_that_cannot_be_read_is_named() -> None:

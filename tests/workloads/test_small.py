@@ -56,6 +56,22 @@ def test_smaller_networks_go_through_it_too(nodes: int) -> None:
     assert any(isinstance(action, LeaveNode) for action in workload.actions())
 
 
+def test_the_work_grows_with_the_square_of_the_nodes() -> None:
+    def deliveries(nodes: int) -> int:
+        """About how many there are: all nodes subscribe to all events."""
+        events = [action for action in made(nodes).actions() if isinstance(action, Publish)]
+        return nodes * len(events)
+
+    assert deliveries(80) < 5 * deliveries(40)
+
+
+def test_in_a_large_network_the_node_that_has_returned_publishes() -> None:
+    for phase in made(12).phases:
+        returned = [action.node for action in phase if isinstance(action, RestartNode)]
+        publishers = [action.node for action in phase if isinstance(action, Publish)]
+        assert set(returned) <= set(publishers)
+
+
 def test_what_it_decides_itself_cannot_be_chosen() -> None:
-    with pytest.raises(WorkloadError, match="leave events out"):
+    with pytest.raises(WorkloadError, match="leave out --events"):
         scenario("small", keys=keys(5), seed=1, options=ScenarioOptions(events=7))

@@ -184,6 +184,8 @@ class _Journal:
     """The number of the oldest item."""
     byte_count: int = 0
     listener_count: int = 0
+    was_read: bool = False
+    """Whether a listener has begun to read it."""
     unused_since: float = 0.0
     """When the last listener left."""
     ready: trio.Event = field(default_factory=trio.Event)
@@ -331,10 +333,13 @@ class Streams:
                     raise journal.problem
                 listener = Listener(journal, self.limits)
                 async with listener.begun(since=since, last=last, position=position):
+                    journal.was_read = True
                     yield listener
             finally:
                 journal.listener_count -= 1
                 journal.unused_since = trio.current_time()
+                if not journal.listener_count and not journal.was_read:
+                    self._forget(journal)  # The node was asked for history that it does not have.
 
     def _journal(self, source: Source) -> _Journal:
         journal = self._journals.get(source.name)

@@ -27,6 +27,10 @@ def _no_contacts(_: Any) -> Iterable[Contact]:
     return ()
 
 
+def _as_it_is(message: Any) -> Any:
+    return message
+
+
 def _its_type(message: Any) -> Mapping[str, int]:
     return {type(message).__name__.lower(): 1}
 
@@ -49,6 +53,8 @@ class Codec:
     """Whether it is the last message of a peer: the host handles all earlier ones first."""
     contacts: Callable[[Any], Iterable[Contact]] = _no_contacts
     """The peers that a message names and that its receiver may have to reach."""
+    without_contacts: Callable[[Any], Any] = _as_it_is
+    """The same message without the peers that it names."""
     decode_pieces: Callable[[bytes], Iterable[Any]] | None = None
     """Decode one long message as several with the same content in the same order, each small enough
     to be decoded and handled at once; None if it is always small."""
@@ -103,6 +109,7 @@ def kademlia_codec(settings: Settings) -> Codec:
         message_bytes_max=settings.message_bytes_max,
         is_question=lambda message: message.kind is not Kind.ADD_PROVIDER,
         contacts=lambda message: (*message.closer, *message.providers),
+        without_contacts=lambda message: message._replace(closer=(), providers=()),
         kinds=lambda message: {f"kad/{message.kind.name.lower()}": 1},
         rare_kinds=frozenset(f"kad/{kind.name.lower()}" for kind in Kind),
         wire_bytes=kad.wire_bytes,

@@ -22,7 +22,13 @@ from smartpubsub.protocols import dagcbor
 from smartpubsub.protocols.capabilities import Gathers, HasNeighbours
 from smartpubsub.protocols.departure import Goodbye
 from smartpubsub.protocols.publication import EventId, Publication, Signing, UnsignedEvent
-from smartpubsub.protocols.pubsub import PubSub, Resident, Subscription, SubscriptionState
+from smartpubsub.protocols.pubsub import (
+    PubSub,
+    Resident,
+    Subscribed,
+    Subscription,
+    SubscriptionState,
+)
 from smartpubsub.protocols.runtime.deferred import TooManyCallsError
 from smartpubsub.seam import (
     Answered,
@@ -100,6 +106,8 @@ class NodeCore:
         """The peers to join through, once the remembered peers are loaded."""
         self._looked_for: dict[int, Peer] = {}
         """The peers that lookups search for, by the number of the lookup."""
+        self._awaited: dict[int, None] = {}
+        """The numbers of subscriptions that the node is to report when they are in force."""
         self._unbegun: list[Subscription] = []
         """Stored subscriptions that begin when the node has joined."""
         self._is_lonely = False
@@ -166,6 +174,26 @@ class NodeCore:
         self._effects += [Store(_key(subscription.number), str(predicate).encode()), *begun]
         return subscription.number, self._taken()
 
+    def report_in_force(self, number: int, now: int) -> list[Effect]:
+        """Deliver `Subscribed` once more, as soon as a subscription is in force.
+
+        A protocol delivers it when a subscription comes into force for the first time. Later the
+        subscription may be pending for a while, until another parent has its filters.
+        """
+        self._awaited[number] = None
+        self._effects += self._notices((), now)
+        return self._taken()
+
+    def _notices(self, effects: Iterable[Effect], now: int) -> list[Effect]:
+        """The notices that protocols have not given with these effects."""
+        for effect in effects:
+            if isinstance(effect, Deliver) and isinstance(effect.item, Subscribed):
+                self._awaited.pop(effect.item.subscription.number, None)
+        there = [number for number in self._awaited if self.state_of(number, now).is_in_force]
+        for number in there:
+            del self._awaited[number]
+        return [Deliver(Subscribed(self.subscriptions[number])) for number in there]
+
     def new_number(self) -> int:
         """Return a number that no subscription of this node has had, in any protocol."""
         if not self._has_loaded:  # The numbers of earlier incarnations are not known yet.
@@ -179,6 +207,7 @@ class NodeCore:
     def unsubscribe(self, number: int, now: int) -> list[Effect]:
         """End a subscription; deliver `Unsubscribed` when all nodes have forgotten it."""
         del self.subscriptions[number]
+        self._awaited.pop(number, None)
         self._effects.append(Store(_key(number), None))
         self._effects += self.pubsub.unsubscribe(number, now)
         return self._taken()
@@ -240,6 +269,10 @@ class NodeCore:
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         """Handle an input and return the effects."""
+        effects = self._handled(event, now)
+        return [*effects, *self._notices(effects, now)] if self._awaited else effects
+
+    def _handled(self, event: Event, now: int) -> list[Effect]:
         kind = type(event)
         if kind is Received or kind is Asked or kind is Answered:
             return self._on_message(event, now)  # type: ignore[arg-type]
@@ -274,7 +307,7 @@ class NodeCore:
         if kind is Message:
             return self._handled_below(event, now)
         if kind is Goodbye:
-            return self.handle(Departed(event.peer), now)
+            return self._handled(Departed(event.peer), now)
         return self._by_message.get(kind, self.pubsub).handle(event, now)
 
     def _hand_to_all(self, event: Event, now: int) -> None:

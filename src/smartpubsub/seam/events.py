@@ -14,6 +14,11 @@ class Started(NamedTuple):
     """
 
     incarnation: int = 0
+    clock_set_us: int = 0
+    """By how much the node's clock was set since the last start, if the host knows it.
+
+    A time that was stored before is too low by this.
+    """
 
 
 class Received(NamedTuple):

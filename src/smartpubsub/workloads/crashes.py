@@ -14,7 +14,7 @@ from typing import Literal
 from smartpubsub.kademlia.keys import key_of
 from smartpubsub.predicates import Predicate
 from smartpubsub.workloads.actions import Action, CrashNode, CreateTopic, Publish
-from smartpubsub.workloads.errors import WorkloadError
+from smartpubsub.workloads.errors import ScenarioError
 from smartpubsub.workloads.options import Phases
 
 BEFORE_US = 1_000
@@ -85,7 +85,7 @@ def choose_victims(
     """
     publishers = {event.node for event in events}
     if faults > len(keys) - len(publishers):
-        raise WorkloadError(
+        raise ScenarioError(
             f"{len(publishers)} of {len(keys)} nodes publish, and publishers do not crash,"
             f" so {faults} cannot; take fewer faults, fewer publishers or more nodes"
         )

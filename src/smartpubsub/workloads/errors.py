@@ -16,3 +16,9 @@ class WorkloadError(SmartPubSubError, ValueError):
         self.problem = problem
         self.path = path
         self.line = line
+
+
+class ScenarioError(WorkloadError):
+    """A scenario that cannot have these options, or no scenario."""
+
+    is_usage_error = True

@@ -8,7 +8,7 @@ from random import Random
 from typing import Literal, NamedTuple, TypeAlias
 
 from smartpubsub.workloads.actions import Action
-from smartpubsub.workloads.errors import WorkloadError
+from smartpubsub.workloads.errors import ScenarioError
 
 EVENTS_MAX = 10_000_000
 PAYLOAD_BYTES = 80
@@ -37,11 +37,11 @@ class ScenarioOptions:
         for what in ("events", "publishers", "pace_us"):
             number = getattr(self, what)
             if number is not None and not 1 <= number <= EVENTS_MAX:
-                raise WorkloadError(f"{what} lies between 1 and {EVENTS_MAX}, found {number}")
+                raise ScenarioError(f"{what} lies between 1 and {EVENTS_MAX}, found {number}")
         if self.faults < 0:
-            raise WorkloadError(f"faults is 0 or more, found {self.faults}")
+            raise ScenarioError(f"faults is 0 or more, found {self.faults}")
         if self.crash not in ("before", "mid"):
-            raise WorkloadError(f"crash is 'before' or 'mid', found {self.crash!r}")
+            raise ScenarioError(f"crash is 'before' or 'mid', found {self.crash!r}")
 
 
 class Setting(NamedTuple):

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from smartpubsub.predicates import Predicate
 from smartpubsub.workloads.actions import Publish, Subscribe, Workload
 from smartpubsub.workloads.crashes import with_crashes
-from smartpubsub.workloads.errors import WorkloadError
+from smartpubsub.workloads.errors import ScenarioError
 from smartpubsub.workloads.options import Phases, ScenarioOptions, Setting, payload_of
 from smartpubsub.workloads.power_law import power_law
 from smartpubsub.workloads.small import small
@@ -60,12 +60,12 @@ def scenario(
     """
     options = options or ScenarioOptions()
     if name not in SCENARIOS:
-        raise WorkloadError(f"no scenario {name!r}; choose one of {', '.join(SCENARIOS)}")
+        raise ScenarioError(f"no scenario {name!r}; choose one of {', '.join(SCENARIOS)}")
     nodes = len(keys)
     if nodes == 0:
-        raise WorkloadError("a scenario needs at least one node")
+        raise ScenarioError("a scenario needs at least one node")
     if (options.publishers or 1) > nodes:
-        raise WorkloadError(
+        raise ScenarioError(
             f"{options.publishers} publishers among {nodes} nodes; take fewer publishers"
         )
     phases = SCENARIOS[name](Setting(nodes, Random(f"{seed}/workload/{name}"), options))

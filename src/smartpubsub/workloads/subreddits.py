@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from smartpubsub.predicates import Predicate
 from smartpubsub.workloads.actions import CreateTopic, Publish, Subscribe
-from smartpubsub.workloads.errors import WorkloadError
+from smartpubsub.workloads.errors import ScenarioError
 from smartpubsub.workloads.options import Phases, Setting, payload_of
 from smartpubsub.workloads.zipf import Zipf
 
@@ -57,7 +57,7 @@ def subreddits(setting: Setting) -> Phases:
     """Topics, subscriptions, and one event every ten milliseconds."""
     nodes, rng, options = setting
     if options.publishers is not None:
-        raise WorkloadError(
+        raise ScenarioError(
             "in this scenario subscribers publish; leave out the number of publishers"
         )
     members = _members(nodes, rng)

@@ -27,6 +27,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.spec import scout_settings
 from smartpubsub.protocols.spec import ProtocolOptions
+from smartpubsub.seam import Departed
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import Result, run
@@ -277,9 +278,12 @@ def keep_everywhere(forest: Forest, event: Publication) -> None:
         forest.receive(5, keeper, KeepForAudits(event, "surf"))
 
 
+@pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("jump_us", [0, -20 * MINUTE])
-def test_an_event_that_was_dropped_before_a_restart_comes_after_it(jump_us: int) -> None:
-    """Also if the clock is set back meanwhile."""
+def test_an_event_that_was_dropped_before_a_restart_comes_after_it(
+    jump_us: int, is_known: bool
+) -> None:
+    """Also if the clock is set back meanwhile, whether or not the host knows that."""
     forest = Forest(8, SETTINGS)
     forest.run(MINUTE)
     before = forest.event(5, 1, "surf")
@@ -292,11 +296,13 @@ def test_an_event_that_was_dropped_before_a_restart_comes_after_it(jump_us: int)
     forest.crash(6)
     forest.run(10 * SECOND)
     forest.host(6).skew_us = jump_us
+    forest.host(6).clock_set_us = jump_us if is_known else 0
     forest.join(6, 1)
     forest.run(MINUTE)
 
-    # After a clock was set back, the node does not know since when the subscription is in force.
-    assert forest.received(6) == ([dropped.id] if not jump_us else [before.id, dropped.id])
+    # Otherwise the node does not know since when the subscription is in force.
+    knows_since = is_known or not jump_us
+    assert forest.received(6) == ([dropped.id] if knows_since else [before.id, dropped.id])
     assert not len(forest.core(6).kademlia.blame)
 
 
@@ -333,6 +339,7 @@ def test_the_time_of_a_subscription_that_has_ended_is_not_stored() -> None:
 
 
 def test_a_parent_that_drops_is_replaced() -> None:
+    """A subscriber cannot tell this from a publisher that sends events to keepers alone."""
     forest = Forest(8, SETTINGS)
     forest.subscribed(6, "surf")
     parent = forest.scouts(6)._membership.parent("surf")
@@ -591,6 +598,55 @@ def test_a_keeper_without_room_to_store_an_event_does_not_sign_for_it() -> None:
 
     parts = [said.part for said in forest.said if said.receiver == 9]
     assert [part.is_full for part in parts if isinstance(part, Recorded)] == [True]
+
+
+def leave(forest: Forest, number: int) -> None:
+    """End a node, and tell the others that it has left."""
+    forest.crash(number)
+    left = Departed(forest.contacts[number].peer)
+    for other in forest.numbers:
+        if forest.host(other).is_up:
+            forest.do(other, forest.core(other).handle(left, forest.clock(other)))
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, IN_REGIONS])
+def test_no_signatures_are_missing_of_keepers_that_have_left(settings: ScoutSettings) -> None:
+    forest = Forest(4, settings)
+    forest.subscribed(0, "surf")
+    forest.published(0, "surf")
+    for number in (1, 2, 3):
+        leave(forest, number)
+        id = forest.publish(0, "surf")
+        forest.run(SECOND)
+        assert forest.is_published(id)
+
+
+def test_an_event_that_waits_for_a_keeper_is_published_when_that_has_left() -> None:
+    forest = Forest(2, IN_REGIONS)
+    forest.subscribed(0, "surf")
+    forest.published(0, "surf")
+    forest.cut(1, 0, MINUTE)
+    id = forest.publish(0, "surf")
+    forest.run(10 * SECOND)
+    assert not forest.is_published(id)
+
+    leave(forest, 1)
+    assert forest.is_published(id)
+
+
+def test_a_silent_keeper_still_has_to_sign() -> None:
+    """An attacker that delays messages must not make fewer signatures suffice."""
+    forest = Forest(2, IN_REGIONS)
+    forest.subscribed(0, "surf")
+    forest.published(0, "surf")
+    forest.crash(1)
+
+    id = forest.publish(0, "surf")
+    forest.run(MINUTE)
+    assert not forest.is_published(id)
+
+    forest.restart(1)
+    forest.run_until(lambda: forest.is_published(id))
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, IN_REGIONS])

@@ -66,6 +66,58 @@ def test_an_acknowledged_event_survives_when_only_its_rendezvous_has_it() -> Non
     assert len(forest.received(4)) == 1
 
 
+@pytest.mark.parametrize("set_us", [12 * HOUR, 40 * MINUTE, -40 * MINUTE, -12 * HOUR])
+def test_an_acknowledged_event_survives_though_the_clock_is_set_while_its_rendezvous_is_down(
+    set_us: int,
+) -> None:
+    """The node would take the event for one that is too old to be sent."""
+    forest = Forest(5, ALONE)
+    forest.run(13 * HOUR)
+    with_an_open_event(forest)
+    forest.crash(0)
+    forest.host(0).skew_us = forest.host(0).clock_set_us = set_us
+    forest.restart(0)
+    forest.run(2 * MINUTE)
+    forest.crash(0)  # It has stored the time anew.
+    forest.host(0).clock_set_us = 0
+    forest.restart(0)
+    forest.run(5 * SECOND)
+    forest.restart(4)
+    forest.run(2 * MINUTE)
+
+    assert len(forest.received(4)) == 1
+
+
+@pytest.mark.parametrize("set_us", [40 * MINUTE, -40 * MINUTE])
+def test_an_event_lapses_at_the_same_age_though_the_clock_is_set(set_us: int) -> None:
+    forest = Forest(5, ALONE)
+    forest.run(HOUR)
+    with_an_open_event(forest)
+    forest.crash(0)
+    forest.host(0).skew_us = forest.host(0).clock_set_us = set_us
+    forest.restart(0)
+
+    forest.run(29 * MINUTE)
+    assert stored(forest, 0, b"record/")
+    forest.run(10 * MINUTE)  # The node retransmits it seldom by now.
+    assert not stored(forest, 0, b"record/")
+
+
+def test_history_survives_though_the_clock_is_set_back() -> None:
+    forest = Forest(5, ScoutSettings(backups=0, history_us_max=24 * HOUR))
+    forest.run(HOUR)
+    forest.subscribed(4, "surf")
+    forest.published(1, "surf")
+    forest.run(MINUTE)
+    forest.crash(0)
+    forest.host(0).skew_us = -40 * MINUTE
+    forest.restart(0)
+    forest.run(2 * MINUTE)
+
+    assert len(forest.scouts(0)._history) == 1
+    assert stored(forest, 0, b"record/")
+
+
 def test_events_at_a_replica_survive_its_crash() -> None:
     forest = Forest(5, ScoutSettings(backups=1))
     with_an_open_event(forest)

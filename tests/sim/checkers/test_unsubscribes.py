@@ -4,6 +4,7 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.baselines.floodsub import Floodsub
 from smartpubsub.sim.judging.checkers import Facts
 from smartpubsub.sim.judging.checkers.unsubscribes import check_lapses, check_unsubscribes
+from smartpubsub.sim.judging.journal import Span
 from tests.sim.checkers.broken import Deaf, Mute, NeverExpiring, Renewing, Tardy
 from tests.sim.checkers.world import Protocol, SmallWorld, broken_in
 
@@ -113,3 +114,15 @@ def test_lapses_of_nodes_that_went_down_lately_are_excused() -> None:
     # For two refreshes of two minutes each, and a little longer, five nodes may serve the sixth.
     assert judgement.excused == {"down_recently": 20}
     assert judgement.judged > 100
+
+
+def test_a_node_that_was_down_itself_has_two_refreshes_from_its_start_on() -> None:
+    facts = a_node_leaves(NeverExpiring)
+    (down,) = facts.journal.downs[3]
+    facts.journal.downs[0] = [Span(down.start_us, down.start_us + MINUTE)]  # It has storage.
+
+    judgement = check_lapses(facts)
+
+    at_us = {violation.node: violation.at_us - down.start_us for violation in judgement.violations}
+    assert at_us == {0: 6 * MINUTE, **dict.fromkeys((1, 2, 4, 5), 5 * MINUTE)}
+    assert judgement.excused["restart"] == 1

@@ -23,8 +23,6 @@ DEADLINES_KEPT = 1_000
 """After so many calls, the deadlines of ended calls are removed."""
 STARVED_EVERY_S = 1.0
 """How often a patient call measures how long it had no processor."""
-LOOK_EVERY_S = 0.1
-"""How often a patient call looks whether what it waits for is the case without a notice."""
 
 
 class Call:
@@ -65,19 +63,16 @@ class Call:
             problem = f"{what} was not acknowledged within {seconds:g} seconds"
             raise NotInTimeError(late() or problem)
 
-    async def wait_patiently(self, is_done: Callable[[], bool] | None = None) -> None:
+    async def wait_patiently(self) -> None:
         """Wait for the acknowledgement; time without a processor does not count, up to a limit.
 
         So many nodes of one machine can join at the same time: each takes longer, and none fails.
-        With `is_done`, what the call waits for may also be the case without an acknowledgement.
         """
         latest = self._limit.deadline + STARVED_S_MAX
         while not self.done.is_set():
             starved = starved_s()
-            with trio.move_on_after(STARVED_EVERY_S if is_done is None else LOOK_EVERY_S):
+            with trio.move_on_after(STARVED_EVERY_S):
                 await self.done.wait()
-            if is_done is not None and is_done():
-                self.done.set()
             deadline = self._limit.deadline + starved_s() - starved
             self._limit.deadline = min(latest, deadline)
 

@@ -105,10 +105,9 @@ class Subscribing:
             effects: list[Effect] = []
             if number is None:
                 number, effects = core.subscribe(subscription.predicate, now)
-            if core.state_of(number, now).is_in_force:
-                call.done.set()
             else:
-                self._engine.calls.expect("subscribe", number, call)
+                effects = core.report_in_force(number, now)
+            self._engine.calls.expect("subscribe", number, call)
             effects = [*self._begin(subscription, number, now), *effects]
             if past is not None:
                 self._engine.calls.expect("recall", number, history)
@@ -118,7 +117,7 @@ class Subscribing:
         try:
             with call.limited(f"the subscription {subscription.predicate}", ACKNOWLEDGE_S_MAX):
                 await host.call(subscribe)
-                await call.wait_patiently(lambda: self._is_in_force(subscription))
+                await call.wait_patiently()
             if past is not None:
                 with history.limited(f"the history of {subscription.predicate}", HISTORY_S_MAX):
                     await history.done.wait()
@@ -126,14 +125,6 @@ class Subscribing:
             subscription.is_kept = subscription.is_kept and subscription.was_there
             await self.end(subscription)
             raise
-
-    def _is_in_force(self, subscription: Subscription) -> bool:
-        """Whether a subscription has come into force, for a call that waits for it.
-
-        The core delivers `Subscribed` once. A subscription that a reader continues may have been in
-        force before, and be pending only until another parent has its filters.
-        """
-        return self._engine.is_running and self.state_of(subscription).is_in_force
 
     def _must_be_possible(self, predicate: Predicate) -> None:
         if self._engine.spec.has_only_topics:

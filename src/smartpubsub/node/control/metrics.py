@@ -70,6 +70,11 @@ class NodeMetrics(Collector):
             "libp2p_swarm_dial_errors", "Peers that could not be dialled.", host.counts.failed_dials
         )
         yield CounterMetricFamily(
+            "smartpubsub_answers_unheeded",
+            "Answers of peers that had named too many unreachable peers.",
+            host.counts.unheeded,
+        )
+        yield CounterMetricFamily(
             "smartpubsub_connections_pruned", "Connections closed to make room.", host.counts.pruned
         )
 

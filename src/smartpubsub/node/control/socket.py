@@ -39,7 +39,8 @@ def listening(folder: Path) -> socket.socket:
     except OSError as error:
         remove(folder)
         raise ControlError(
-            f"{path}: {error.strerror}; the node needs a control socket there"
+            f"{path}: {error.strerror}; the node needs a control socket there, so move away what is"
+            " in its place"
         ) from None
 
 

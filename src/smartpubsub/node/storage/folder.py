@@ -52,6 +52,10 @@ class FolderLock:
         path = folder / LOCK_FILE
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except IsADirectoryError as error:
+            raise FolderError(
+                f"{path}: {error.strerror}; move it away: the node needs a lock file there"
+            ) from None
         except OSError as error:
             raise _unusable(folder, error) from None
         try:

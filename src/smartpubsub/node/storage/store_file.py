@@ -11,7 +11,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -20,6 +20,7 @@ import base58
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.node.storage.folder import sync_folder
 from smartpubsub.node.storage.kept import head_of
+from smartpubsub.node.storage.log_check import has_lost_commits
 from smartpubsub.protocols.blocks import encode
 
 FILE = "node.sqlite"
@@ -207,6 +208,12 @@ def _check(path: Path) -> None:
         )
     # A log that was left behind is read too; without one, only the file is opened.
     mode = "mode=ro" if _log_of(path).exists() else "immutable=1"
+    if _log_of(path).exists() and has_lost_commits(_log_of(path)):
+        raise DamagedStorageError(
+            f"{_log_of(path)} is damaged, and transactions behind that place would be lost; put a"
+            f" backup of it and of {path.name} in their place, or move it away to start without"
+            " what it has"
+        )
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
         version = _version(database)
         if version > len(MIGRATIONS):
@@ -227,6 +234,9 @@ def _connected(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
         _migrate(database)
+        # What a power cut has left of a transaction must not look like damage after the next one.
+        with suppress(sqlite3.OperationalError):  # The disk may be full, for example.
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except BaseException:
         database.close()
         raise

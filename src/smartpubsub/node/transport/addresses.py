@@ -76,6 +76,12 @@ class AddressBook:
         hearsay = [address for turn in in_turn for address in turn if address is not None]
         return tuple(dict.fromkeys((*own, *hearsay)))
 
+    def sources_of(self, peer: Peer) -> list[Peer]:
+        """The other peers that have stated addresses of a peer; none if it has stated them too."""
+        if peer in self._own:
+            return []
+        return [source for source in self._hearsay.get(peer, {}) if source]
+
     async def wait_for(self, peer: Peer) -> None:
         """Wait until an address of a peer is known."""
         if self.of(peer):

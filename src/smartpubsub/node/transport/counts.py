@@ -51,6 +51,8 @@ class Counts:
     unanswered: int = 0
     """Questions, sent or received, whose stream ended before the answer."""
     failed_dials: int = 0
+    unheeded: int = 0
+    """Answers of peers that had named too many peers which could not be reached."""
     pruned: int = 0
     """Connections closed to make room for others."""
 

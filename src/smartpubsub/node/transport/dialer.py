@@ -10,6 +10,7 @@ from smartpubsub.node.transport.addresses import AddressBook
 from smartpubsub.node.transport.backoff import Backoff
 from smartpubsub.node.transport.connections import Connections
 from smartpubsub.node.transport.counts import Counts
+from smartpubsub.node.transport.hearsay import Hearsay
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import ConnectionsRefusedError, Stream, UnreachableError
 from smartpubsub.seam import Peer
@@ -23,6 +24,7 @@ class Dialer:
         connections: Connections,
         book: AddressBook,
         backoff: Backoff,
+        hearsay: Hearsay,
         settings: HostSettings,
         counts: Counts,
         on_failure: Callable[[Peer], None],
@@ -32,6 +34,7 @@ class Dialer:
         self._connections = connections
         self._book = book
         self._backoff = backoff
+        self._hearsay = hearsay
         self._settings = settings
         self._counts = counts
         self._on_failure = on_failure
@@ -125,6 +128,8 @@ class Dialer:
                 return
             except UnreachableError as error:
                 failures[address] = error
+                for source in self._book.sources_of(peer):
+                    self._hearsay.on_failure(source, trio.current_time())
         if peer in self._connections:
             return  # The peer has dialled this node meanwhile.
         if not failures:

@@ -23,10 +23,12 @@ from smartpubsub.node.storage.store import StorageLimitError
 from smartpubsub.node.transport.addresses import AddressBook
 from smartpubsub.node.transport.backoff import Backoff
 from smartpubsub.node.transport.bans import Bans
+from smartpubsub.node.transport.boot_clock import clock_set
 from smartpubsub.node.transport.connections import Connections
 from smartpubsub.node.transport.containment import Containment
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.dialer import Dialer
+from smartpubsub.node.transport.hearsay import Hearsay
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.inbound import Inbound
 from smartpubsub.node.transport.inbox import OWN, Inbox, Several
@@ -69,7 +71,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_INCARNATION = b"host/incarnation"
+_HOST = b"host/"
+_INCARNATION = _HOST + b"incarnation"
+_CLOCK = _HOST + b"clock"
 _INCARNATION_BYTES = 8
 _DRAIN_POLL_S = 0.01
 GATHER_COUNT_MIN = 4
@@ -243,10 +247,12 @@ class Host:
             settings.peer_count_max,
             rng or Random(),
         )
+        self._hearsay = Hearsay(settings.peer_count_max)
         self._dialer = Dialer(
             self.connections,
             self.book,
             self._backoff,
+            self._hearsay,
             settings,
             self.counts,
             on_failure=lambda peer: self._inbox.put(Disconnected(peer)),
@@ -414,7 +420,7 @@ class Host:
         self._core = core = self._make_core(self.own)
         self._gathering = core if isinstance(core, Gathers) else None
         work = _Work()
-        waiting: deque[Event] = deque([Started(await self._next_incarnation())])
+        waiting: deque[Event] = deque([await self._started()])
         now = self.clock.now()
         while waiting:
             for effect in self._core.handle(waiting.popleft(), now):
@@ -708,6 +714,9 @@ class Host:
         except WireError:
             self.counts.garbage += 1
             return
+        if not self._hearsay.is_heeded(peer, trio.current_time()):
+            self.counts.unheeded += 1
+            message = codec.without_contacts(message)
         self._inbound.hear_of(codec.contacts(message), peer)
         self._inbox.put(Answered(peer, message, number, self.connections.prefix_of(peer)))
 
@@ -785,10 +794,21 @@ class Host:
         if self._nursery is not None and not self._nursery.cancel_scope.cancel_called:
             self._nursery.start_soon(guarded)
 
-    async def _next_incarnation(self) -> int:
-        """Store and return a higher incarnation than ever, by the clock if storage was lost."""
-        stored = [int.from_bytes(value, "big") for _, value in self._storage.load(_INCARNATION)]
-        incarnation = max(int(time.time()), *[number + 1 for number in stored], 0)
-        change = (_INCARNATION, incarnation.to_bytes(_INCARNATION_BYTES, "big"))
-        await self._storing.call(self._storage.apply, [change])
-        return incarnation
+    async def _started(self) -> Started:
+        """Store how the node starts: with a higher incarnation than ever, and at which time.
+
+        If the storage was lost, the incarnation comes from the clock.
+        """
+        stored = dict(self._storage.load(_HOST))
+        before = int.from_bytes(stored.get(_INCARNATION, b""), "big")
+        incarnation = max(int(time.time()), before + 1 if before else 0)
+        set_us, clock = clock_set(self.clock.now(), stored.get(_CLOCK))
+        if set_us:
+            _log.warning(
+                "the clock was set since the last start",
+                extra={"fields": {"seconds": set_us / MICROSECONDS}},
+            )
+        changes = [(_INCARNATION, incarnation.to_bytes(_INCARNATION_BYTES, "big"))]
+        changes += [] if clock is None else [(_CLOCK, clock)]
+        await self._storing.call(self._storage.apply, changes)
+        return Started(incarnation, set_us)

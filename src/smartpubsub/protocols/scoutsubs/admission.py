@@ -21,7 +21,15 @@ from smartpubsub.protocols.scoutsubs.filters import Filters
 from smartpubsub.protocols.scoutsubs.flight import FlightState, RootFlight
 from smartpubsub.protocols.scoutsubs.forwarding import Forwarding
 from smartpubsub.protocols.scoutsubs.membership import Role, TreeMembership
-from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Admitted, Completed, Raise, Record
+from smartpubsub.protocols.scoutsubs.messages import (
+    NO_PEER,
+    Admitted,
+    Completed,
+    Done,
+    Raise,
+    Record,
+    Recorded,
+)
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.replicas import EventReplica, EventReplicas
@@ -344,19 +352,36 @@ class Admission:
     def restore(self, owner: Peer, record: Record) -> None:
         """Keep a stored event again; take custody of it if this node had it."""
         self._replicas.keep(record, owner)
+        self._replicas.ask_soon((record.event.id, record.attribute))
         if owner == self._proximity.own.peer:
             tree = self._membership.join(record.attribute)
             if tree is not None and tree.role is Role.ROOT:
                 self.take_over(record.attribute, (record,))
 
+    def has_completed(self, key: EventKey) -> bool:
+        """Whether this node knows that an event is completed, so no replica has to keep it."""
+        if self._dissemination.root_flight(key) is not None or key in self._replicas.kept:
+            return False
+        was_here = key in self._admitted and key not in self._disowned
+        return was_here or self._persistence.is_done(key)
+
+    def on_recorded(self, peer: Peer, part: Recorded) -> None:
+        """Answer a replica that keeps an event which is completed."""
+        if self.has_completed((part.id, part.attribute)):
+            self._outbox.queue_late(peer, Done(part.id, part.attribute))
+
     def check_replicas(self) -> None:
-        """Drop replicas that are too old, and find a rendezvous for those without one."""
+        """Drop replicas that are too old, and find a rendezvous for those without one.
+
+        Ask for the others whether they are completed.
+        """
         oldest = self._outbox.now - 2 * self._settings.renew_us
         for key, kept in list(self._replicas.kept.items()):
             if kept.began_us < oldest:
                 self._replicas.forget(key)
             elif self._detector.is_down(kept.owner or key[0].publisher) or self._is_left_over(kept):
                 self._hand_on(kept)
+        self._replicas.ask_owners()
 
     def hand_on_orphans(self, publisher: Peer, incarnation: int | None = None) -> None:
         """Find a rendezvous for the events that keepers have acknowledged to a publisher.

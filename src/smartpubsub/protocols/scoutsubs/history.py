@@ -137,6 +137,10 @@ class History:
         if not 0 < event.created_us <= self._outbox.now + SKEW_US_MAX:
             self._outbox.reject("history")
             return
+        self._add(event, attribute)
+
+    def _add(self, event: Publication, attribute: str) -> None:
+        key = (event.id, attribute)
         if attribute not in self._places:
             self._whole_us[attribute] = event.created_us
             self._on_begun(attribute)
@@ -235,9 +239,10 @@ class History:
             self._persistence.drop_record(key)
 
     def restore(self, past: Iterable[tuple[Publication, str]]) -> None:
-        """Keep the stored history again after a restart."""
+        """Keep the stored history again after a restart, also if the clock was set back."""
         for event, attribute in sorted(past, key=lambda entry: place_of(entry[0])):
-            self.keep(event, attribute)
+            if self._settings.history_us_max and (event.id, attribute) not in self._kept:
+                self._add(event, attribute)
             if (event.id, attribute) not in self._kept:
                 self._persistence.drop_record((event.id, attribute))
         for attribute in self._places:  # Events may have been published meanwhile.

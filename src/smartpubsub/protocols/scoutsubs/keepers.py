@@ -135,6 +135,16 @@ class TreeKeepers:
             return self._roots.is_under_way(tree)
         return tree in self._waiting or self._under_way[tree] > 0
 
+    def on_departed(self, peer: Peer) -> None:
+        """Drop a keeper that has left; it counts no longer among those that should sign.
+
+        It says so itself, or its machine does. A keeper that is merely silent stays: an attacker
+        that delays its messages must not make fewer signatures suffice.
+        """
+        for region in self._regions.values():
+            for band in region.bands.values():
+                band.pop(peer, None)
+
     # --- lookups ---
 
     @property

@@ -101,6 +101,8 @@ class Persistence:
         self._since_us: dict[int, int] = {}
         """Loaded after a start: by subscription, since when it was in force."""
         self._loaded_us = 0
+        self._clock_set_us = 0
+        """By how much the clock was set since the last start."""
 
     @property
     def is_full(self) -> bool:
@@ -160,6 +162,10 @@ class Persistence:
             if self._next_marks not in self._marks:
                 self._outbox.set_timer((MARKS_TIMER,), _MARKS_US)
             self._mark(stored_key, self._next_marks)
+
+    def is_done(self, key: EventKey) -> bool:
+        """Whether an event is stored as history and marked as completed."""
+        return _record_key(key) in self._marked_in
 
     def store_marks(self) -> None:
         """Store the marks of the events that have been completed recently."""
@@ -304,8 +310,9 @@ class Persistence:
 
     # --- after a start ---
 
-    def start(self) -> None:
-        """Load the stored values."""
+    def start(self, clock_set_us: int = 0) -> None:
+        """Load the stored values; stored times are too low by the given time."""
+        self._clock_set_us = clock_set_us
         self._outbox.emit(Load(STORED))
 
     def on_loaded(self, values: Iterable[tuple[bytes, bytes]]) -> list[tuple[Publication, str]]:
@@ -338,7 +345,7 @@ class Persistence:
             owner, rest = value[1 : 1 + value[0]], value[1 + value[0] :]
             (began_us,) = _INT64.unpack(rest[: _INT64.size])
             record = _decoded(Record, rest[_INT64.size :])
-            age_ms = max(0, self._outbox.now - began_us) // MS
+            age_ms = max(0, self._outbox.now - began_us - self._clock_set_us) // MS
             self._records.append((owner, record._replace(age_ms=age_ms)))
         elif key.startswith(_DONE):
             self._read_marks(key, value)
@@ -351,7 +358,10 @@ class Persistence:
             self._convictions.append(_decoded(Convict, value))
         elif key.startswith(_SINCE):
             (number,) = _NUMBER.unpack(key.removeprefix(_SINCE))
-            (self._since_us[number],) = _INT64.unpack(value)
+            (since_us,) = _INT64.unpack(value)
+            self._since_us[number] = since_us + self._clock_set_us
+            if self._clock_set_us:
+                self.keep_since(number, self._since_us[number])
         else:
             part = _decoded(CopyTree, value)
             children = self._children.setdefault(part.attribute, {})

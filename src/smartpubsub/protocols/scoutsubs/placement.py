@@ -147,6 +147,11 @@ class Placement:
             and self.has_quorum(key)
         )
 
+    def on_departed(self) -> None:
+        """Count the signatures again: fewer may suffice since a keeper has left."""
+        for key in list(self._placed):
+            self._conclude_if_signed(key)
+
     def _conclude_if_signed(self, key: EventKey) -> None:
         if self.has_quorum(key):
             self._on_quorum(key)

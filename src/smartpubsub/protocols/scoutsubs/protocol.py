@@ -234,7 +234,7 @@ class ScoutSubs:
         self._senders = ScoutSenders(
             *(outbox, detector, proximity, recovery, events_kept, membership, filters),
             *(self._replication, self._anti_entropy, replay, dissemination, custody),
-            *(roots, placement, self._publisher, self._auditor),
+            *(self._admission, roots, placement, self._publisher, self._auditor),
         )
 
         self._reassembly = Reassembly(kademlia.ledger)
@@ -401,8 +401,10 @@ class ScoutSubs:
             case Indication(Found() as found):
                 self._lookups.on_result(found)
             case Departed(peer):
+                self._keepers.on_departed(peer)
                 self._detector.on_departed(peer)
                 self._filters.forget_turns(peer)
+                self._placement.on_departed()
             case Disconnected(peer):
                 self._filters.forget_turns(peer)
             case Indication(Joined()):
@@ -413,10 +415,10 @@ class ScoutSubs:
                 self._convictions.restore()
                 self._is_loaded = True
                 self._begin()
-            case Started(incarnation):
+            case Started(incarnation, clock_set_us):
                 self._recovery.start(incarnation)
                 self._publisher.start(incarnation)
-                self._persistence.start()
+                self._persistence.start(clock_set_us)
                 self._set_tick()
         return self._outbox.take()
 
@@ -527,6 +529,7 @@ class ScoutSubs:
         self._events_kept.on_record(contact, part)
 
     def _on_recorded(self, peer: Peer, part: messages.Recorded) -> None:
+        self._admission.on_recorded(peer, part)  # Before the event may be completed by it.
         self._custody.on_recorded(peer, part)
         self._placement.on_recorded(peer, part)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.ledger import Ledger
+from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
@@ -33,6 +34,11 @@ from smartpubsub.seam import Peer
 COMPLETED_COUNT_MAX = 10_000
 NO_COPY = 0
 """The version of a copy that is missing."""
+ASK_US = MINUTE
+"""After this time, a replica asks the owner of an event for the first time whether it is completed.
+
+Then it asks at twice the event's age each time: an event may wait long for a child that is down.
+"""
 _TREE_BYTES, _CHILD_BYTES, _FILTER_BYTES = 1_024, 512, 256
 """About how much memory a tree, a child in it and a filter of the child take."""
 
@@ -208,6 +214,8 @@ class EventReplica:
     owner: Peer
     """The rendezvous; `NO_PEER` if none has acknowledged the event."""
     began_us: int
+    ask_us: int
+    """When to ask the owner whether the event is completed."""
     successor: Peer | None = None
     """Another node that has recorded the event, and has custody of it if the owner is down."""
     is_done: bool = False
@@ -276,6 +284,7 @@ class EventReplicas:
 
     def _change_owner(self, kept: EventReplica, owner: Peer) -> None:
         kept.owner, kept.successor = owner, None
+        kept.ask_us = self._outbox.now + ASK_US
         self._without_rendezvous.pop((kept.record.event.id, kept.record.attribute), None)
         self._persistence.keep_record(kept.aged(self._outbox.now), owner)
 
@@ -290,8 +299,8 @@ class EventReplicas:
 
     def keep(self, record: Record, owner: Peer) -> None:
         """Keep an event for its current owner; `NO_PEER` if no rendezvous has it."""
-        key, began_us = (record.event.id, record.attribute), self._outbox.now - record.age_ms * MS
-        self.kept[key] = EventReplica(record, owner, began_us)
+        key, now = (record.event.id, record.attribute), self._outbox.now
+        self.kept[key] = EventReplica(record, owner, now - record.age_ms * MS, now + ASK_US)
         if owner == NO_PEER:
             self._without_rendezvous[key] = None
         else:
@@ -367,6 +376,23 @@ class EventReplicas:
             id, attribute = key
             newest = self._completed.get((id.publisher, attribute), id)
             self._completed[id.publisher, attribute] = max(id, newest)
+
+    def ask_soon(self, key: EventKey) -> None:
+        """Ask the owner of an event at the next tick: it may have completed the event meanwhile."""
+        self.kept[key].ask_us = self._outbox.now
+
+    def ask_owners(self) -> None:
+        """Tell the owners of some events that this node still keeps them.
+
+        An owner that has completed an event answers with another `Done`: this node was away when
+        the owner sent it, or the message was lost.
+        """
+        now = self._outbox.now
+        for key, kept in self.kept.items():
+            is_others = kept.owner not in (self._own.peer, NO_PEER)
+            if kept.ask_us <= now and is_others and not self._detector.is_down(kept.owner):
+                kept.ask_us = now + max(ASK_US, now - kept.began_us)
+                self._outbox.queue(kept.owner, Recorded(*key, False))
 
     def was_completed(self, key: EventKey) -> bool:
         """Whether an event was kept and completed, or a later one of its publisher was."""

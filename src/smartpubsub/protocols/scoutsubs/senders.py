@@ -19,6 +19,7 @@ from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.runtime.rules import Rule, refusal_of
 from smartpubsub.protocols.scoutsubs import messages
+from smartpubsub.protocols.scoutsubs.admission import Admission
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.audit import Auditor
 from smartpubsub.protocols.scoutsubs.custody import Custody
@@ -60,6 +61,7 @@ class ScoutSenders:
     replay: Replay
     dissemination: Dissemination
     custody: Custody
+    admission: Admission
     _roots: RootLookup
     placement: Placement
     publisher: Publisher
@@ -215,10 +217,12 @@ SCOUT_RULES: Mapping[type, Rule[ScoutSenders, Any]] = {
         lambda s, contact, part: s.is_rendezvous(contact, part.attribute),
     ),
     messages.Recorded: Rule(
-        "a replica or a keeper that was asked to keep the event",
+        "a replica or a keeper that was asked to keep the event; any node, if the receiver has"
+        " completed the event",
         lambda s, contact, part: (
             s.custody.has_asked_to_record(part.id, part.attribute, contact.peer)
             or s.placement.has_asked(contact.peer, part)
+            or s.admission.has_completed((part.id, part.attribute))
         ),
     ),
     messages.Done: Rule(

@@ -77,6 +77,8 @@ class Host:
     """Grows with every crash; inputs for an earlier incarnation do not reach a later one."""
     paused_until: int = 0
     skew_us: int = 0
+    clock_set_us: int = 0
+    """What the host says about its clock at the next restart."""
     drift_ppm: int = 0
     turn_count: int = 0
     """How many events and calls its core has handled."""
@@ -220,7 +222,7 @@ class World:
         self.fault("restart", host.number)
         host.is_up, host.is_refusing = True, False
         host.core = host.make_core(host.incarnation)
-        self._hand_to_core(host, Started(host.incarnation))
+        self._hand_to_core(host, Started(host.incarnation, host.clock_set_us))
 
     def pause(self, host: Host, until: int) -> None:
         """Have a node handle nothing until a time; then all pending inputs, in order.

@@ -31,9 +31,12 @@ def check_unsubscribes(facts: Facts) -> Judgement:
 def check_lapses(facts: Facts) -> Judgement:
     """Check that no node keeps filters for a node that has long been down.
 
-    A case is one peer that an inspected node keeps filters for.
+    A case is one peer that an inspected node keeps filters for. A node that starts again keeps the
+    filters that it has stored until they were not renewed in time: it does not know how long it was
+    down.
     """
     judgement = Judgement()
+    longest_us = 2 * facts.refresh_us + LAST_WORDS_US
     found: dict[tuple[int, int, int], Violation] = {}
     for at, node, inspection in facts.inspections:
         for peer in inspection.served:
@@ -41,8 +44,11 @@ def check_lapses(facts: Facts) -> Judgement:
             if served is None:
                 continue  # The peer is an attacker, which is no node of the experiment.
             down_us = _down_since(facts, served, at)
-            if down_us is not None and at - down_us <= 2 * facts.refresh_us + LAST_WORDS_US:
+            if down_us is not None and at - down_us <= longest_us:
                 judgement.excuse("down_recently")
+                continue
+            if down_us is not None and at - _up_since(facts, node, at) <= longest_us:
+                judgement.excuse("restart")
                 continue
             judgement.judged += 1
             if down_us is None:
@@ -112,6 +118,12 @@ def _crashed_between(facts: Facts, node: int, since_us: int, until_us: int) -> b
 def _down_since(facts: Facts, node: int, at: int) -> int | None:
     spans = facts.journal.downs.get(node, [])
     return next((span.start_us for span in spans if span.holds(at)), None)
+
+
+def _up_since(facts: Facts, node: int, at: int) -> int:
+    """When a node that is up started last."""
+    ends = [span.end_us for span in facts.journal.downs.get(node, []) if span.end_us is not None]
+    return max((end_us for end_us in ends if end_us <= at), default=0)
 
 
 def _unsubscribe(record: SubscriptionRecord) -> str:

@@ -1,0 +1,41 @@
+"""Whether what a peer says about other peers is heeded.
+
+A peer can name thousands of invented peers at an address that is not theirs, so that all nodes that
+ask it connect to that address. So each dial that fails counts against the peers that have named the
+address. While a peer has used its share of such failures, the peers that it names are left out of
+its answers. Honest peers name few that are gone, and a peer that was dialled in vain is not dialled
+again for a time.
+"""
+
+from __future__ import annotations
+
+from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.seam import Peer
+
+FAILURES_MAX = 60
+"""How many failed dials at once a peer may cause."""
+FAILURES_PER_S = 0.5
+"""How many failed dials it may cause in the long run."""
+
+
+class Hearsay:
+    """The failed dials that each peer may still cause."""
+
+    def __init__(self, peer_count_max: int) -> None:
+        self._left: BoundedDict[Peer, tuple[float, float]] = BoundedDict(peer_count_max)
+        """How many are left, and when that was computed."""
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def is_heeded(self, source: Peer, now: float) -> bool:
+        """Whether a node uses the peers that a peer names."""
+        return self._left_of(source, now) >= 1
+
+    def on_failure(self, source: Peer, now: float) -> None:
+        """Count a failed dial to an address that a peer has named."""
+        self._left[source] = max(0.0, self._left_of(source, now) - 1), now
+
+    def _left_of(self, source: Peer, now: float) -> float:
+        left, at = self._left.get(source, (FAILURES_MAX, now))
+        return min(FAILURES_MAX, left + (now - at) * FAILURES_PER_S)
