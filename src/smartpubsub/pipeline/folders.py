@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from pyspark.sql import SparkSession, is_remote
 
 from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.local_inputs import has_wildcards, is_elsewhere, is_hidden, missing_text
+
+_LOCK_FILE = "_lock"
 
 
 class File(NamedTuple):
@@ -292,6 +295,27 @@ def matching(spark: SparkSession, path: str) -> list[Folder]:
     if place.exists() or not has_wildcards(path):
         return [place] if place.exists() else []
     return place.alike()
+
+
+@contextmanager
+def locked(place: Path, what: str) -> Iterator[None]:
+    """Lock a folder on this machine: two writers would take or delete each other's files.
+
+    `what` names the writer. The lock ends with the process that has it.
+    """
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        lock = (place / _LOCK_FILE).open("w")
+    except OSError as error:
+        raise PipelineError(f"{place}: {error.strerror}; choose another folder") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(
+                f"{place}: another {what} is running there; wait for it or choose another folder"
+            ) from None
+        yield
 
 
 def require(folder: Folder, what: str) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from smartpubsub.cli.main import main
 from smartpubsub.pipeline.archive_folder import Archived
 from smartpubsub.pipeline.errors import PipelineError
+from smartpubsub.pipeline.folders import locked
 from smartpubsub.pipeline.follow import Followed, Following, follow
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from tests.pipeline.datasource.nodes import WAIT_S, node_in, published
@@ -127,6 +128,10 @@ def test_mistakes_are_reported_before_spark_starts(
         assert main([*words, "--topic", "news"]) == 1
         assert "knows no topic 'news'" in capsys.readouterr().err
         assert not (tmp_path / "live").exists()
-        (tmp_path / "live").touch()
+        with locked(tmp_path / "live", "pipeline archive"):
+            assert main([*words, "--predicate", "surf"]) == 1
+        assert "another pipeline archive is running there" in capsys.readouterr().err
+        words[-1] = str(tmp_path / "file")
+        (tmp_path / "file").touch()
         assert main([*words, "--predicate", "surf"]) == 1
-    assert "live is a file; choose a folder" in capsys.readouterr().err
+    assert "file is a file; choose a folder" in capsys.readouterr().err
