@@ -39,8 +39,6 @@ from smartpubsub.protocols.blocks import cid_of, cid_text
 
 CHECKPOINTS = "_follow"
 ASK_EVERY_S = 0.2
-NOT_IN_TIME = "Python worker failed to connect back"
-STARTS_MAX = 10
 BYTES_HERE_MAX = 16 << 20
 """The size of a batch up to which the driver verifies it alone."""
 NOTHING = Archived(0, 0, 0, 0, 0, 0)
@@ -108,13 +106,10 @@ def follow(
                 followed.add(done)
                 tell(source, done)
 
-    streams = [
-        _Stream(
-            partial(
-                _start,
-                *(spark, following, name, options),
-                partial(add, name=name, source=options.get("predicate", TOPICS)),
-            )
+    queries = [
+        _start(
+            *(spark, following, name, options),
+            partial(add, name=name, source=options.get("predicate", TOPICS)),
         )
         for name, options in following.sources()
     ]
@@ -124,36 +119,17 @@ def follow(
     py4j.setLevel(logging.CRITICAL + 1)
     try:
         while not over.wait(ASK_EVERY_S):
-            for stream in streams:
-                stream.check()
+            for query in queries:
+                if not query.isActive:
+                    raise PipelineError(_reason(query))
     finally:
         over.set()
         with turn:
-            for stream in streams:
-                stream.query.stop()
+            for query in queries:
+                query.stop()
         py4j.setLevel(level)
     followed.versions = Output("delta").versions(spark, archive_paths(following.out))
     return followed
-
-
-class _Stream:
-    """A query, restarted if Spark did not wait for its Python process."""
-
-    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
-        self._start = start
-        self._start_count = 1
-        self.query = start()
-
-    def check(self) -> None:
-        """Raise the error that has ended the query, if one has."""
-        if self.query.isActive:
-            return
-        reason = _reason(self.query)
-        # Spark waits for 10 seconds, and a busy machine may take longer to start Python.
-        if NOT_IN_TIME not in reason or self._start_count == STARTS_MAX:
-            raise PipelineError(reason)
-        self._start_count += 1
-        self.query = self._start()
 
 
 @contextmanager
