@@ -14,6 +14,7 @@ import pytest
 
 from smartpubsub.cli.main import main
 from smartpubsub.node.identity import peer_text
+from smartpubsub.pipeline.folders import locked
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_of, cid_text, encode
 from smartpubsub.protocols.car import read_car, write_car
@@ -83,6 +84,19 @@ def publication(who: Person, text: str, now: int = NOW) -> bytes:
     id, predicate = EventId(who.peer, 1, now % 1_000), Predicate.parse(text)
     signature = who.signing.sign(id, predicate, b"warm", now)
     return event_block(Publication.of(id, predicate, b"warm", signature, now))
+
+
+@pytest.mark.usefixtures("spark")
+def test_an_archive_has_one_writer_at_a_time(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "news.car").write_bytes(news()[0])
+    words = ["pipeline", "archive", str(tmp_path / "news.car"), "--out", str(tmp_path / "a")]
+
+    with locked(tmp_path / "a", "pipeline archive"):
+        assert main(words) == 1
+
+    assert "a: another pipeline archive is running there" in capsys.readouterr().err
+    assert not (tmp_path / "a" / "events").exists()
+    assert main(words) == 0
 
 
 @pytest.mark.usefixtures("size")

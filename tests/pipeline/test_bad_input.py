@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
 from smartpubsub.cli.pipeline import options
-from smartpubsub.pipeline import sessions
+from smartpubsub.pipeline import folders, sessions
+from smartpubsub.pipeline.errors import PipelineError
 from smartpubsub.pipeline.local_inputs import check_local, plain_paths_are_local
+from smartpubsub.pipeline.outputs import Output
+from smartpubsub.pipeline.schemas import MATCHES
 from smartpubsub.predicates import Predicate
 from tests.pipeline.given import numbered, table_in
 
@@ -115,10 +123,80 @@ class TestTables:
 
 
 @pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.EACCES, "out: Permission denied; change its permissions, or choose another place"),
+        (errno.ENOSPC, "out: No space left on device; make room there, or choose another place"),
+    ],
+)
+def test_an_output_that_cannot_be_written(
+    number: int,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, "as pyarrow says it: ... Detail: ...")
+
+    table_in(tmp_path / "e", GOOD)
+    table_in(tmp_path / "s", WANTED)
+    monkeypatch.setattr(pq, "write_table", fail)
+
+    assert said in complaint(tmp_path, capsys)
+
+
+def test_an_output_in_a_folder_that_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table_in(tmp_path / "e", GOOD)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path)
+
+    assert f"out: {tmp_path} cannot be written; change its permissions" in complaint(
+        tmp_path, capsys
+    )
+
+
+def test_a_full_disk_is_named_with_its_place(spark: SparkSession, tmp_path: Path) -> None:
+    def fail(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    rows = spark.range(1).mapInArrow(fail, MATCHES.schema)
+
+    with pytest.raises(PipelineError, match=r"out: .*No space left on device, .*; make room"):
+        Output().write(rows, str(tmp_path / "out"), MATCHES)
+
+
+def test_an_input_that_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "as pyarrow says it: ... Detail: ...")
+
+    table_in(tmp_path / "e", GOOD)
+    monkeypatch.setattr(folders, "file_system_of", fail)
+
+    assert "Permission denied; change its permissions" in complaint(tmp_path, capsys)
+
+
+@pytest.mark.parametrize(
     "more", [["--set", "nonsense"], ["--memory-mb", "10"], ["--nonsense"], ["surplus"]]
 )
 def test_wrong_usage(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--help" in complaint(tmp_path, capsys, *more, code=2)
+
+
+def test_a_master_that_cannot_be_used_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        one = f"spark://127.0.0.1:{port}"
+        other = sessions.SessionOptions(master=f"spark://127.0.0.1:1,127.0.0.1:{port}")
+        sessions.check_reachable(str(other.master))
+
+    with pytest.raises(PipelineError, match="'nonsense' is no Spark master; name one such as"):
+        sessions.SessionOptions(master="nonsense")
+    with pytest.raises(PipelineError, match=f"{one}: no Spark master answers .* or name another"):
+        sessions.start_session(sessions.SessionOptions(master=one))
 
 
 def test_without_java_it_says_what_to_install(

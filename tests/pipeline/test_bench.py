@@ -1,14 +1,18 @@
 """The pipeline's benchmark, on data small enough for a test."""
 
 import json
+import os
+import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from smartpubsub.bench import little, pipeline, skew, spark_nodes, sql_match
+from smartpubsub.bench import little, pipeline, second_stage, skew, spark_nodes, sql_match
 from smartpubsub.bench.comparison import DisagreementError
+from smartpubsub.bench.processes import tree_seconds
 from smartpubsub.bench.processor_time import processor_seconds
 from smartpubsub.bench.skew import Skew
 from smartpubsub.cli.bench.pipeline import PARTS
@@ -33,10 +37,11 @@ WORDS = ("--subscriptions", "2000", "--events", "200")
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "Sizes", SMALL._replace)
     # Six starts of Spark would take longer than all the rest; their time is no matter of a test.
     monkeypatch.setattr(little, "processor_seconds", lambda command: float(len(command)))
+    monkeypatch.setattr(little, "_second_stages", partial(second_stage.stage_seconds, spark))
     monkeypatch.setattr(skew, "_peaks", _matched_here)
     monkeypatch.setattr(spark_nodes, "TRIES", 1)
 
@@ -55,6 +60,15 @@ def test_processor_time_includes_what_a_command_leaves_behind() -> None:
 
     alone = processor_seconds([sys.executable, "-c", "pass"])
     assert processor_seconds([sys.executable, "-c", child]) > 2 * alone
+
+
+def test_the_time_of_a_process_includes_its_children() -> None:
+    work = "import time\nwhile time.process_time() < 0.5: pass"
+    before = tree_seconds(os.getpid())
+
+    subprocess.run([sys.executable, "-c", work], check=True)
+
+    assert tree_seconds(os.getpid()) - before >= 0.5
 
 
 def test_a_command_that_fails_is_an_error() -> None:
@@ -83,6 +97,7 @@ def test_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "measure/empty session": 3,
         "ingest/empty session": 3,
         "match/empty session": 3,
+        "seconds of a second stage": 3,
         "skew: MB of the executor": 2048,
     }
     assert promised.items() <= bounds.items()

@@ -16,6 +16,7 @@ import pytest
 from smartpubsub.cli.main import main
 from smartpubsub.pipeline.campaign import batches, weight
 from smartpubsub.pipeline.campaign_progress import CampaignProgress
+from smartpubsub.pipeline.folders import locked
 from smartpubsub.pipeline.one_run import CampaignFolder, carry_out, result_row
 from smartpubsub.pipeline.plan import read_plan
 from smartpubsub.pipeline.result_schemas import RESULTS, flattened
@@ -92,6 +93,15 @@ def test_a_result_has_all_figures_of_the_document() -> None:
     # Excuses have names of their own in each run.
     figures = {name for name in flattened(document) if not name.startswith("excused_")}
     assert figures - left_out <= set(RESULTS.names)
+
+
+def test_a_folder_has_one_campaign_at_a_time(tmp_path: Path, capsys: Captured) -> None:
+    words = ["pipeline", "campaign", str(plan_in(tmp_path)), "--out", str(tmp_path / "out")]
+
+    with locked(tmp_path / "out", "campaign"):
+        assert main(words) == 1
+
+    assert "out: another campaign is running there" in capsys.readouterr().err
 
 
 def test_what_is_there_is_kept_and_what_was_begun_is_done_again(

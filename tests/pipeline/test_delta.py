@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
+from smartpubsub.pipeline import delta
 from smartpubsub.pipeline.errors import PipelineError
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
 from smartpubsub.pipeline.outputs import Output, TableFormat
@@ -52,13 +53,13 @@ def test_a_repeated_stage_writes_once_and_new_inputs_replace_the_rows(
     table_in(tmp_path / "e", numbered("event_id", [Predicate.parse("surf")]))
     table_in(tmp_path / "s", numbered("subscription_id", [Predicate.parse("surf")]))
     words = ("match", "--events", tmp_path / "e", "--subscriptions", tmp_path / "s")
-    delta = (*words, "--out", tmp_path / "m", "--format", "delta")
+    again = (*words, "--out", tmp_path / "m", "--format", "delta")
 
-    assert run(capsys, *delta)["versions"] == {"matches": 0}
-    assert run(capsys, *delta)["versions"] == {"matches": 0}
+    assert run(capsys, *again)["versions"] == {"matches": 0}
+    assert run(capsys, *again)["versions"] == {"matches": 0}
     table_in(tmp_path / "more", numbered("event_id", [Predicate.parse("surf")] * 2))
     (tmp_path / "more" / "0.parquet").rename(tmp_path / "e" / "0.parquet")
-    changed = run(capsys, *delta)
+    changed = run(capsys, *again)
 
     assert changed["versions"] == {"matches": 1}
     assert changed["rows_out"] == {"matches": 2}
@@ -94,6 +95,22 @@ def test_tasks_write_what_one_commit_names(spark: SparkSession, tmp_path: Path) 
     # What an interrupted write leaves behind is no part of the table.
     frame.write.mode("append").parquet(path)
     assert read_table(spark, path, MATCHES).count() == 20
+
+
+def test_files_that_are_joined_have_the_same_rows_and_writes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    output, path = Output("delta", "test", 7), str(tmp_path / "m")
+    frame = spark.range(0, 10, 1, 1).selectExpr("id as event_id", "id as subscription_id")
+    for piece in range(3):
+        output.write(frame, path, MATCHES, piece=piece, is_more=piece > 0)
+    before = rows_in(tmp_path / "m")
+
+    assert delta.compact(spark, path) == 1
+
+    assert rows_in(tmp_path / "m") == before
+    assert read_table(spark, path, MATCHES).count() == 30
+    assert not output.write(frame, path, MATCHES, piece=2, is_more=True)
 
 
 def test_sources_are_replaced_one_by_one(tmp_path: Path, capsys: Captured) -> None:

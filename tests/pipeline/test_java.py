@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 import pytest
 
 from smartpubsub.pipeline.java import CHOSEN, LAUNCHER, NoJavaError, find_java, use_java
+from tests.pipeline.waiting import PATIENCE_S
 
 STREAM = "pyspark.sql.streaming.python_streaming_source_runner"
 
@@ -115,3 +119,36 @@ def test_the_process_of_a_stream_has_the_package_of_spark() -> None:
     # Without Spark, it cannot connect to it.
     assert str(zipped.parents[2] / "sql" / "streaming") in failed.stderr
     assert zipped.name not in failed.stderr
+
+
+def test_the_process_of_a_stream_connects_before_it_imports_spark(tmp_path: Path) -> None:
+    (tmp_path / "pyspark.py").write_text("raise SystemExit('no Spark')")
+    with _stream_process(tmp_path / "s", PYTHONPATH=str(tmp_path)) as (process, connection):
+        assert connection.recv(1) == b""
+        assert process.communicate()[1] == "no Spark\n"
+
+
+def test_the_process_of_a_stream_serves_the_connection_that_it_has_made(tmp_path: Path) -> None:
+    with _stream_process(tmp_path / "s") as (process, connection):
+        assert int.from_bytes(connection.recv(4), "big") == process.pid
+        connection.close()
+        process.communicate()
+
+
+@contextmanager
+def _stream_process(
+    path: Path, **more: str
+) -> Iterator[tuple[subprocess.Popen[str], socket.socket]]:
+    """The process, and the connection that it makes to Spark."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        server.bind(str(path))
+        server.listen()
+        server.settimeout(PATIENCE_S)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "smartpubsub.pipeline.stream_process", STREAM],
+            env={**os.environ, "PYTHON_WORKER_FACTORY_SOCK_PATH": str(path), **more},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process, server.accept()[0] as connection:
+            yield process, connection

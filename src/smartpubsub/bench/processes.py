@@ -1,7 +1,8 @@
-"""Processes that a process has started, and their memory; on Linux."""
+"""Processes that a process has started, their memory and processor time; on Linux."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -34,3 +35,21 @@ def memory_mb(pid: int) -> float:
         return 0.0
     fields = (line.split() for line in text.splitlines())
     return next((int(words[1]) / 1024 for words in fields if words[0] == "Pss:"), 0.0)
+
+
+def tree_seconds(pid: int) -> float:
+    """The processor time of a process and of all that it has started, also of those that ended.
+
+    A process that ended counts as soon as its parent has waited for it.
+    """
+    return sum(map(_seconds, (pid, *descendants(pid))))
+
+
+def _seconds(pid: int) -> float:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return 0.0
+    # User and system time, of the process and of the children that it has waited for.
+    ticks = map(int, stat.rpartition(")")[2].split()[11:15])
+    return sum(ticks) / os.sysconf("SC_CLK_TCK")

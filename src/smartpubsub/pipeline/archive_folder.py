@@ -28,7 +28,7 @@ from smartpubsub.pipeline.archive_schemas import (
 )
 from smartpubsub.pipeline.car_files import read_blocks, write_car_file
 from smartpubsub.pipeline.errors import PipelineError, plain_errors
-from smartpubsub.pipeline.folders import Folder, MaybeSpark, require
+from smartpubsub.pipeline.folders import Folder, MaybeSpark, locked, require
 from smartpubsub.pipeline.little import sized
 from smartpubsub.pipeline.outputs import PARQUET, Output, is_delta, part_name
 from smartpubsub.pipeline.schemas import Table
@@ -78,6 +78,17 @@ def check_archive_output(spark: MaybeSpark, out: str) -> None:
     """Raise an error if adding to an archive here would destroy something else."""
     for path in archive_paths(out).values():
         check_output(spark, path)
+
+
+@contextmanager
+def only_writer(spark: MaybeSpark, out: str) -> Iterator[None]:
+    """Lock an archive whose files are plain: its writers would add each other's files twice."""
+    folder = Folder(spark, out)
+    if folder.has_plain_files:
+        with locked(folder.local_path, "pipeline archive"):
+            yield
+    else:
+        yield
 
 
 @contextmanager

@@ -7,11 +7,9 @@ time.
 
 from __future__ import annotations
 
-import fcntl
 import heapq
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,8 @@ from pyspark.sql import SparkSession, is_remote
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from smartpubsub.pipeline.errors import PipelineError, plain_errors
+from smartpubsub.pipeline.errors import plain_errors
+from smartpubsub.pipeline.folders import locked
 from smartpubsub.pipeline.one_run import DONE, FAILED, KEPT, CampaignFolder, carry_out
 from smartpubsub.pipeline.plan import Plan, PlannedRun
 from smartpubsub.pipeline.result_schemas import MANIFEST, RESULTS
@@ -31,7 +30,6 @@ from smartpubsub.sim.kernel.collector import cleared_away
 
 TASKS_PER_CORE = 16
 ABOUT_FILE = "_campaign.json"
-_LOCK_FILE = "_lock"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +65,7 @@ class Campaign:
 
 def run_campaign(spark: SparkSession, plan: Plan, folder: CampaignFolder) -> Campaign:
     """Execute all runs of a plan that are not done yet."""
-    with _only_one(folder):
+    with locked(folder.path, "campaign"):
         folder.clear()
         about = {"title": plan.title, "about": plan.about, "paper": plan.paper}
         _replace(folder.path / ABOUT_FILE, lambda path: path.write_text(json.dumps(about)))
@@ -160,21 +158,3 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
     new = path.with_name(f".{path.name}.new")
     write(new)
     new.replace(path)
-
-
-@contextmanager
-def _only_one(folder: CampaignFolder) -> Iterator[None]:
-    """Lock the folder: two campaigns would delete each other's files."""
-    try:
-        folder.path.mkdir(parents=True, exist_ok=True)
-        lock = (folder.path / _LOCK_FILE).open("w")
-    except OSError as error:
-        raise PipelineError(f"{folder.path}: {error.strerror}; choose another folder") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PipelineError(
-                f"{folder.path}: another campaign is running there; wait for it or choose another"
-            ) from None
-        yield

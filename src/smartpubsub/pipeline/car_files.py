@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from smartpubsub.pipeline.archive_schemas import BLOCKS
 from smartpubsub.pipeline.errors import PipelineError, plain_errors
-from smartpubsub.pipeline.folders import Folder, file_system_of, matching
+from smartpubsub.pipeline.folders import Folder, file_errors, file_system_of, matching
 from smartpubsub.pipeline.local_inputs import empty_text, is_hidden, missing_text
 from smartpubsub.protocols.blocks import Cid, cid_text, is_cid
 from smartpubsub.protocols.car import CarError, Section, read_sections, write_car
@@ -80,7 +80,9 @@ def _reader(names: Sequence[str], paths: Sequence[str]) -> Callable[[Batches], B
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
     system, inner = file_system_of(path)
-    with system.open_input_stream(inner, compression=None, buffer_size=BATCH_BYTES) as file:
+    with file_errors(path):
+        file = system.open_input_stream(inner, compression=None, buffer_size=BATCH_BYTES)
+    with file:
         yield file
 
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +23,9 @@ from pyspark.sql.types import StructType
 
 from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.folders import File, Folder, MaybeSpark, open_file
+
+COMPACT_BYTES = 64 << 20
+"""The size of the files that small ones are joined to; larger ones stay."""
 
 
 def read(spark: SparkSession, path: str, schema: StructType) -> DataFrame:
@@ -56,6 +59,19 @@ def version(spark: MaybeSpark, path: str) -> int:
     """The number of the newest version."""
     with _errors_at(path):
         return DeltaTable(_uri(Folder(spark, path))).version()
+
+
+def compact(spark: MaybeSpark, path: str) -> int:
+    """Join the small files of a table, and return the number of files that it has then.
+
+    Its rows stay the same. The files of versions that are older than a week are removed.
+    """
+    writer = WriterProperties(compression="ZSTD")
+    with _errors_at(path):
+        table = DeltaTable(_uri(Folder(spark, path)))
+        table.optimize.compact(target_size=COMPACT_BYTES, writer_properties=writer)
+        table.vacuum(dry_run=False)
+        return len(table.file_uris())
 
 
 def last_write(spark: MaybeSpark, path: str, app: str) -> int | None:

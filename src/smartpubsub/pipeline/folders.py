@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -14,6 +16,17 @@ from pyspark.sql import SparkSession, is_remote
 
 from smartpubsub.pipeline.errors import PipelineError, plain_errors
 from smartpubsub.pipeline.local_inputs import has_wildcards, is_elsewhere, is_hidden, missing_text
+
+_LOCK_FILE = "_lock"
+_NOT_ALLOWED = "change its permissions, or choose another place"
+_FULL = "make room there, or choose another place"
+_REMEDIES: Mapping[int | None, str] = {
+    errno.EACCES: _NOT_ALLOWED,
+    errno.EPERM: _NOT_ALLOWED,
+    errno.EROFS: _NOT_ALLOWED,
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+}
 
 
 class File(NamedTuple):
@@ -39,7 +52,7 @@ class DirectFiles:
             # Without `..`, so that paths can be compared.
             place = Path(path.removeprefix("file:")).absolute()
             self.full_path = f"file:{os.path.normpath(place)}"
-        with _errors_at(path):
+        with file_errors(path):
             self.file_system, self.inner = file_system_of(self.full_path)
         self._prefix = self.full_path.removesuffix(self.inner.rstrip("/"))
 
@@ -53,18 +66,18 @@ class DirectFiles:
 
     @property
     def _type(self) -> fs.FileType:
-        with _errors_at(self.full_path):
+        with file_errors(self.full_path):
             return self.file_system.get_file_info(self.inner).type
 
     def names(self) -> list[str]:
         """The entries of the folder."""
-        with _errors_at(self.full_path):
+        with file_errors(self.full_path):
             found = self.file_system.get_file_info(fs.FileSelector(self.inner))
         return sorted(info.base_name for info in found)
 
     def all(self) -> Iterator[File]:
         """All files in the folder and below it, or the file itself."""
-        with _errors_at(self.full_path):
+        with file_errors(self.full_path):
             if self._type is fs.FileType.Directory:
                 selector = fs.FileSelector(self.inner, recursive=True)
                 found = self.file_system.get_file_info(selector)
@@ -77,7 +90,7 @@ class DirectFiles:
 
     def delete(self) -> None:
         """Remove it with its content, if it exists."""
-        with _errors_at(self.full_path):
+        with file_errors(self.full_path):
             if self._type is fs.FileType.Directory:
                 self.file_system.delete_dir(self.inner)
             elif self.exists():
@@ -85,19 +98,19 @@ class DirectFiles:
 
     def read_text(self) -> str:
         """Read a small file."""
-        with _errors_at(self.full_path), self.file_system.open_input_stream(self.inner) as file:
+        with file_errors(self.full_path), self.file_system.open_input_stream(self.inner) as file:
             return bytes(file.read()).decode()
 
     def write_text(self, text: str) -> None:
         """Write a small file."""
-        with _errors_at(self.full_path):
+        with file_errors(self.full_path):
             self._make_parent()
             with self.file_system.open_output_stream(self.inner) as file:
                 file.write(text.encode())
 
     def take(self, file: Path) -> None:
         """Copy a local file to it."""
-        with _errors_at(self.full_path):
+        with file_errors(self.full_path):
             self._make_parent()
             fs.copy_files(
                 str(file.absolute()),
@@ -121,13 +134,16 @@ class DirectFiles:
 
 
 @contextmanager
-def _errors_at(path: str) -> Iterator[None]:
-    """Turn errors of files into a line with the path."""
+def file_errors(path: str) -> Iterator[None]:
+    """Turn errors of files into a line with the path and the remedy."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
+        number = error.errno if isinstance(error, OSError) else None
         [line, *_] = str(error).splitlines() or [type(error).__name__]
-        raise PipelineError(f"{path}: {line}") from None
+        reason = line if number is None else os.strerror(number)
+        remedy = _REMEDIES.get(number, "check the path")
+        raise PipelineError(f"{path.removeprefix('file:')}: {reason}; {remedy}") from None
 
 
 class HadoopFiles:
@@ -282,8 +298,9 @@ def file_system_of(path: str) -> tuple[fs.FileSystem, str]:
 
 def open_file(path: str) -> pa.NativeFile:
     """Open a file by its full path, without Spark."""
-    system, inner = file_system_of(path)
-    return system.open_input_file(inner)
+    with file_errors(path):
+        system, inner = file_system_of(path)
+        return system.open_input_file(inner)
 
 
 def matching(spark: SparkSession, path: str) -> list[Folder]:
@@ -292,6 +309,25 @@ def matching(spark: SparkSession, path: str) -> list[Folder]:
     if place.exists() or not has_wildcards(path):
         return [place] if place.exists() else []
     return place.alike()
+
+
+@contextmanager
+def locked(place: Path, what: str) -> Iterator[None]:
+    """Lock a folder on this machine: two writers would take or delete each other's files.
+
+    `what` names the writer. The lock ends with the process that has it.
+    """
+    with file_errors(str(place)):
+        place.mkdir(parents=True, exist_ok=True)
+        lock = (place / _LOCK_FILE).open("w")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(
+                f"{place}: another {what} is running there; wait for it or choose another folder"
+            ) from None
+        yield
 
 
 def require(folder: Folder, what: str) -> None:

@@ -34,15 +34,16 @@ from smartpubsub.pipeline.datasource.nodes import NodeLink
 from smartpubsub.pipeline.datasource.options import NodeOptions
 from smartpubsub.pipeline.datasource.source import FORMAT
 from smartpubsub.pipeline.errors import PipelineError, plain_text
-from smartpubsub.pipeline.outputs import Output
+from smartpubsub.pipeline.outputs import Output, is_delta
 from smartpubsub.protocols.blocks import cid_of, cid_text
 
 CHECKPOINTS = "_follow"
 ASK_EVERY_S = 0.2
-NOT_IN_TIME = "Python worker failed to connect back"
-STARTS_MAX = 10
 BYTES_HERE_MAX = 16 << 20
 """The size of a batch up to which the driver verifies it alone."""
+FILES_MAX = 32
+"""The number of files by which a table grows before they are joined. Each batch adds some, and a
+batch takes some 18 ms of processor time for each file that is there."""
 NOTHING = Archived(0, 0, 0, 0, 0, 0)
 
 Tell = Callable[[str, Archived], None]
@@ -90,11 +91,32 @@ class Followed:
             self.counts[name] = self.counts.get(name, 0) + getattr(done, name)
 
 
+class _Files:
+    """Joins the files of the tables of an archive when there are many."""
+
+    def __init__(self, spark: SparkSession, out: str) -> None:
+        self._spark = spark
+        self._paths = archive_paths(out).values()
+        self._joined: dict[str, int] = {}
+        """The number of files of each table when they were joined last."""
+
+    def join(self) -> None:
+        """Join the files of those tables that have got many new ones."""
+        from smartpubsub.pipeline import delta
+
+        for path in self._paths:
+            if is_delta(self._spark, path):
+                count = len(delta.files_of(self._spark, path))
+                if count >= self._joined.get(path, 0) + FILES_MAX:
+                    self._joined[path] = delta.compact(self._spark, path)
+
+
 def follow(
     spark: SparkSession, following: Following, over: threading.Event, tell: Tell
 ) -> Followed:
     """Archive new events until `over` is set; `tell` gets each batch's source and result."""
     followed, turn = Followed(), threading.Lock()
+    files = _Files(spark, following.out)
 
     def add(batch: DataFrame, number: int, *, name: str, source: str) -> None:
         # Streams take turns: two writers would take each other's files for their own.
@@ -105,16 +127,14 @@ def follow(
             proofs = _proofs(following) if name == TOPICS else []
             done = _added(batch, f"{name}-{number}", proofs, following.out, output)
             if done.blocks:
+                files.join()
                 followed.add(done)
                 tell(source, done)
 
-    streams = [
-        _Stream(
-            partial(
-                _start,
-                *(spark, following, name, options),
-                partial(add, name=name, source=options.get("predicate", TOPICS)),
-            )
+    queries = [
+        _start(
+            *(spark, following, name, options),
+            partial(add, name=name, source=options.get("predicate", TOPICS)),
         )
         for name, options in following.sources()
     ]
@@ -124,36 +144,17 @@ def follow(
     py4j.setLevel(logging.CRITICAL + 1)
     try:
         while not over.wait(ASK_EVERY_S):
-            for stream in streams:
-                stream.check()
+            for query in queries:
+                if not query.isActive:
+                    raise PipelineError(_reason(query))
     finally:
         over.set()
         with turn:
-            for stream in streams:
-                stream.query.stop()
+            for query in queries:
+                query.stop()
         py4j.setLevel(level)
     followed.versions = Output("delta").versions(spark, archive_paths(following.out))
     return followed
-
-
-class _Stream:
-    """A query, restarted if Spark did not wait for its Python process."""
-
-    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
-        self._start = start
-        self._start_count = 1
-        self.query = start()
-
-    def check(self) -> None:
-        """Raise the error that has ended the query, if one has."""
-        if self.query.isActive:
-            return
-        reason = _reason(self.query)
-        # Spark waits for 10 seconds, and a busy machine may take longer to start Python.
-        if NOT_IN_TIME not in reason or self._start_count == STARTS_MAX:
-            raise PipelineError(reason)
-        self._start_count += 1
-        self.query = self._start()
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from smartpubsub.pipeline.folders import file_errors
 from smartpubsub.pipeline.schemas import BAD_LINES, RECORDS
 
 Batches = Iterator[pa.RecordBatch]
@@ -77,6 +78,7 @@ class _File:
 
     def __init__(self, folder: Path, columns: Sequence[str]) -> None:
         self._path = folder / f"part-{uuid.uuid4()}.parquet"
+        self._place = str(folder.parent)
         self._columns = [name for name in columns if name != "source"]
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
@@ -93,14 +95,16 @@ class _File:
             self._flush()
         if self._writer is None:
             return None
-        self._writer.close()
+        with file_errors(self._place):
+            self._writer.close()
         return self._path.name
 
     def _flush(self) -> None:
         rows, self._waiting = pa.Table.from_batches(self._waiting), []
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._path, rows.schema, compression="zstd")
-        self._writer.write_table(rows)
+        with file_errors(self._place):
+            if self._writer is None:
+                self._writer = pq.ParquetWriter(self._path, rows.schema, compression="zstd")
+            self._writer.write_table(rows)
 
 
 def replace_files(written: Iterable[Row], folder: Path, places: Mapping[str, Path]) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as sf
 
 from smartpubsub.pipeline.errors import PipelineError, plain_errors
-from smartpubsub.pipeline.folders import Folder, MaybeSpark
+from smartpubsub.pipeline.folders import Folder, MaybeSpark, file_errors
 from smartpubsub.pipeline.ingest_files import Row, new_files, replace_files, write_part
 from smartpubsub.pipeline.mapping import ColumnMapping
 from smartpubsub.pipeline.outputs import PARQUET, Output, is_delta, part_name
@@ -63,7 +63,7 @@ def write_ingested(
     folder = Folder(spark, out)
     if output == PARQUET and folder.has_plain_files:
         output.check_format(spark, out)
-        with new_files(folder.local_path) as new:
+        with file_errors(out), new_files(folder.local_path) as new:
             parts = written_sources(spark, sources, mapping, salt, new)
             return _put_in_place(parts, new, folder)
     return _write_with_spark(spark, sources, mapping, salt, folder, output)
@@ -73,7 +73,7 @@ def write_here(spark: MaybeSpark, judged: Mapping[str, pa.RecordBatch], out: str
     """Like `write_ingested`, for judged rows and without Spark."""
     folder = Folder(spark, out)
     PARQUET.check_format(spark, out)
-    with new_files(folder.local_path) as new:
+    with file_errors(out), new_files(folder.local_path) as new:
         parts = [write_part([rows], source, new) for source, rows in judged.items()]
         return _put_in_place(parts, new, folder)
 

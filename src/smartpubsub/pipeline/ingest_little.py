@@ -13,7 +13,7 @@ import pyarrow as pa
 import zstandard
 
 from smartpubsub.pipeline.errors import PipelineError
-from smartpubsub.pipeline.folders import file_system_of
+from smartpubsub.pipeline.folders import open_file
 from smartpubsub.pipeline.ingest import Judge
 from smartpubsub.pipeline.lines import lines_in
 from smartpubsub.pipeline.mapping import ColumnMapping
@@ -62,8 +62,7 @@ def _parser(source: Source, lines: pa.Array, mapping: ColumnMapping) -> tuple[Pa
 def _lines(source: Source) -> pa.Array:
     if source.path.endswith(".zst"):
         refuse_packed_csv(source)
-    system, inner = file_system_of(source.path)
-    with system.open_input_stream(inner, compression=None) as file:
+    with open_file(source.path) as file:
         content = BytesIO(file.read())
     try:
         if source.path.endswith(".zst"):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -18,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from smartpubsub.pipeline.errors import PipelineError, plain_errors
-from smartpubsub.pipeline.folders import Folder, MaybeSpark, open_file
+from smartpubsub.pipeline.folders import Folder, MaybeSpark, file_errors, open_file
 from smartpubsub.pipeline.schemas import Table
 
 TableFormat: TypeAlias = Literal["parquet", "delta"]
@@ -99,7 +102,7 @@ class Output:
             self.check_format(spark, path)
         if self.format == "parquet":
             mode = "append" if is_more else "overwrite"
-            with plain_errors():
+            with _errors_of_writing(path):
                 chosen.write.mode(mode).partitionBy(*parts).parquet(folder.full_path)
             return True
         if self._is_written(spark, path, piece):
@@ -107,7 +110,7 @@ class Output:
         from smartpubsub.pipeline import delta
 
         before = {file.path for file in folder.data()} if folder.exists() else set()
-        with plain_errors():
+        with _errors_of_writing(path):
             chosen.write.mode("append").partitionBy(*parts).parquet(folder.full_path)
         delta.commit(
             folder,
@@ -146,16 +149,17 @@ class Output:
             for old in _replaced(folder, replaces, is_more=is_more):
                 old.delete()
         name = f"part-00000-{uuid.uuid4()}.parquet"
-        for part, some in _divided(rows.select(table.names), parts):
-            place = folder.local_path / part
-            place.mkdir(parents=True, exist_ok=True)
-            new = place / f".{name}"
-            pq.write_table(some, new, compression="zstd")
-            new.replace(place / name)
+        with file_errors(path):
+            folder.local_path.mkdir(parents=True, exist_ok=True)
+            for part, some in _divided(rows.select(table.names), parts):
+                place = folder.local_path / part
+                place.mkdir(parents=True, exist_ok=True)
+                new = place / f".{name}"
+                pq.write_table(some, new, compression="zstd")
+                new.replace(place / name)
         if self.format == "delta":
             from smartpubsub.pipeline import delta
 
-            folder.local_path.mkdir(parents=True, exist_ok=True)
             files = [file for file in folder.data() if file.path.endswith(name)]
             delta.commit(
                 folder,
@@ -208,6 +212,21 @@ class Output:
 
 
 PARQUET = Output()
+
+
+@contextmanager
+def _errors_of_writing(path: str) -> Iterator[None]:
+    """Name the place where a full disk ends a job, which Spark does not."""
+    try:
+        with plain_errors():
+            yield
+    except PipelineError as error:
+        if not str(error).endswith(os.strerror(errno.ENOSPC)):
+            raise
+        raise PipelineError(
+            f"{path}: {error}, there or in Spark's folder for temporary files (spark.local.dir);"
+            " make room, or choose another place"
+        ) from None
 
 
 def part_name(column: str, value: str) -> str:

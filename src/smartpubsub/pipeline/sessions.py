@@ -46,6 +46,8 @@ IN_SESSION = (
 
 _SERVER = re.compile(r"sc://(?P<host>[^/:;]+|\[[^]]+\])(:(?P<port>\d{1,5}))?(/.*)?")
 _ON_THIS_MACHINE = re.compile(r"local(\[.*\])?|(local-cluster\[.*\])")
+_MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
+_STANDALONE = re.compile(r"(?P<host>[^/:,]+|\[[^]]+\]):(?P<port>\d{1,5})")
 _LOOPBACK = re.compile(r"spark://(127\.0\.0\.1|localhost)(:.*)?")
 
 
@@ -70,6 +72,11 @@ class SessionOptions:
             raise PipelineError(f"Spark needs {MEMORY_MB_MIN} MB or more, not {self.memory_mb}")
         if self.remote is not None and self.master is not None:
             raise PipelineError("a server of Spark Connect has its master; name one of the two")
+        if self.master is not None and not _MASTER.fullmatch(self.master):
+            raise PipelineError(
+                f"{self.master!r} is no Spark master; name one such as spark://host:7077, local[2],"
+                " yarn or k8s://https://host:443"
+            )
 
 
 @contextmanager
@@ -119,6 +126,7 @@ def start_session(options: SessionOptions) -> SparkSession:
     if options.remote is not None:
         return _connected(options.remote, options)
     master = options.master or f"local[{core_count()},{TASK_TRIES}]"
+    check_reachable(master)
     use_java(find_java())
     _set_environment(master)
     builder = SparkSession.builder.master(master).appName("smartpubsub")
@@ -127,6 +135,25 @@ def start_session(options: SessionOptions) -> SparkSession:
     builder = builder.config(CHOSEN, ",".join(name for name, _ in options.settings))
     with plain_errors():
         return builder.getOrCreate()
+
+
+def check_reachable(master: str) -> None:
+    """Raise an error if no master of a standalone cluster answers: Spark would name none."""
+    places = [*_STANDALONE.finditer(master)] if master.startswith("spark://") else []
+    problem: OSError | None = None
+    for place in places:
+        try:
+            address = place["host"].strip("[]"), int(place["port"])
+            socket.create_connection(address, REACHED_S_MAX).close()
+        except OSError as error:
+            problem = error
+        else:
+            return
+    if problem is not None:
+        raise PipelineError(
+            f"{master}: no Spark master answers ({problem}); start one with sbin/start-master.sh of"
+            " Spark, or name another"
+        )
 
 
 def _connected(url: str, options: SessionOptions) -> SparkSession:

@@ -181,7 +181,10 @@ def csv_header(
     try:
         header, skipped = header_of(lines, separator_of(source))
     except (UnicodeDecodeError, csv.Error):
-        raise PipelineError(f"{source.name}: its first line is not a header of CSV") from None
+        raise PipelineError(
+            f"{source.name}: its first line is not a header of CSV; give a file whose first line"
+            " names the columns"
+        ) from None
     if header:
         _require_columns(source, header, mapping)
     return header, skipped

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -143,6 +145,12 @@ def check_output(spark: MaybeSpark, path: str, inputs: Sequence[str] = ()) -> No
     for place in filter(None, (above, path)):
         if Folder(spark, place).is_file():
             raise PipelineError(f"{place} is a file; choose a folder")
+    if folder.has_plain_files:
+        there = next(place for place in _upward(folder.local_path) if place.exists())
+        if not os.access(there, os.W_OK):
+            raise PipelineError(
+                f"{path}: {there} cannot be written; change its permissions, or choose another"
+            )
     if not folder.exists():
         return
     for name in folder.names():
@@ -150,6 +158,11 @@ def check_output(spark: MaybeSpark, path: str, inputs: Sequence[str] = ()) -> No
             raise PipelineError(
                 f"{path} contains {name!r}, which is not part of a table; choose a new folder"
             )
+
+
+def _upward(path: Path) -> Iterator[Path]:
+    yield path
+    yield from path.parents
 
 
 def check_outputs(spark: MaybeSpark, path: str, names: Sequence[str]) -> None:

@@ -12,8 +12,10 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from smartpubsub.cli.main import main
+from smartpubsub.pipeline import follow as follow_module
 from smartpubsub.pipeline.archive_folder import Archived
 from smartpubsub.pipeline.errors import PipelineError
+from smartpubsub.pipeline.folders import locked
 from smartpubsub.pipeline.follow import Followed, Following, follow
 from smartpubsub.protocols.blocks import cid_of, cid_text
 from tests.pipeline.datasource.nodes import WAIT_S, node_in, published
@@ -53,8 +55,9 @@ def followed_until(
 
 
 def test_topics_and_predicates_are_archived_once_over_restarts(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(follow_module, "FILES_MAX", 2)
     folder, out = tmp_path / "node", tmp_path / "live"
     with node_in(folder) as client:
         topic = client.create_topic("news")
@@ -84,6 +87,8 @@ def test_topics_and_predicates_are_archived_once_over_restarts(
     assert sorted(row["payload"] for row in publications) == [b"early", b"late"]
     for row in [*events, *publications, *rows_in(out / "topics")]:
         assert cid_text(cid_of(row["block"])) == row["cid"]
+    # Files are joined, so a batch of next year takes no longer than one of today.
+    assert len(DeltaTable(str(out / "publications")).file_uris()) == 1
     # It is an archive like any other, and has what the node exports, to the byte.
     again = tmp_path / "again.car"
     words = ["--from", str(out), "--topic", topic.id, "--to", str(again)]
@@ -127,6 +132,10 @@ def test_mistakes_are_reported_before_spark_starts(
         assert main([*words, "--topic", "news"]) == 1
         assert "knows no topic 'news'" in capsys.readouterr().err
         assert not (tmp_path / "live").exists()
-        (tmp_path / "live").touch()
+        with locked(tmp_path / "live", "pipeline archive"):
+            assert main([*words, "--predicate", "surf"]) == 1
+        assert "another pipeline archive is running there" in capsys.readouterr().err
+        words[-1] = str(tmp_path / "file")
+        (tmp_path / "file").touch()
         assert main([*words, "--predicate", "surf"]) == 1
-    assert "live is a file; choose a folder" in capsys.readouterr().err
+    assert "file is a file; choose a folder" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -198,14 +198,12 @@ def run_following(
         for topic in topics:
             node.ask("topic-heads", topic=topic, limit=0)
     with needing_spark():
-        from smartpubsub.pipeline.archive_folder import check_archive_output
+        from smartpubsub.pipeline.archive_folder import check_archive_output, only_writer
         from smartpubsub.pipeline.errors import plain_errors
         from smartpubsub.pipeline.follow import Following, follow
         from smartpubsub.pipeline.little import QUICK
         from smartpubsub.pipeline.sessions import spark_session
         from smartpubsub.pipeline.summary import Summary
-    if spark.is_local(out):
-        check_archive_output(None, out)
     following = Following(
         node=folder_of(data), out=out, topics=topics, predicates=predicates, every_s=every_s
     )
@@ -220,8 +218,16 @@ def run_following(
     options = replace(
         spark.session_options(), is_short=True, settings=(*QUICK.items(), *spark.settings)
     )
-    with spark_session(options) as session, plain_errors(), ending(over):
-        check_archive_output(session, out)
+    with ExitStack() as stack:
+        if is_here := spark.is_local(out):
+            check_archive_output(None, out)
+            stack.enter_context(only_writer(None, out))
+        session = stack.enter_context(spark_session(options))
+        stack.enter_context(plain_errors())
+        stack.enter_context(ending(over))
+        if not is_here:
+            check_archive_output(session, out)
+            stack.enter_context(only_writer(session, out))
         click.echo(f"archiving in {out}; Ctrl-C ends it", err=True)
         followed = follow(session, following, over, tell)
     spark.show(
@@ -294,13 +300,14 @@ def _into_tables(
         archive_paths,
         check_archive_output,
         handed_over,
+        only_writer,
     )
     from smartpubsub.pipeline.car_files import find_cars
     from smartpubsub.pipeline.outputs import Output
     from smartpubsub.pipeline.summary import Summary
 
     check_archive_output(session, out)
-    with handed_over(session, exported, out) as more:
+    with only_writer(session, out), handed_over(session, exported, out) as more:
         cars = find_cars(session, [*sources, *more])
         # The new blocks depend on the archive too, so no two writes are the same.
         now = time.time_ns()
