@@ -368,6 +368,7 @@ def test_what_is_otherwise_than_one_may_think_is_told(
         (["--protocol", "floodsub", "--churn", "5:x"], "'x' is not a valid float"),
         (["--protocol", "floodsub", "--churn", "5:1:2"], "0<=x<=1"),
         (["--protocol", "floodsub", "--faults", "-1"], "--faults"),
+        (["--protocol", "floodsub", "--protocol", "gossipsub"], "with: smartpubsub sim compare"),
         (["--protocol", "floodsub", "--nodes", "9", "--faults", "9"], "take fewer faults"),
         (["--protocol", "floodsub", "--scenario", "small", "--events", "9"], "leave events out"),
         (["--protocol", "pulsarcast", "--scenario", "sub-burst"], "it has predicates"),

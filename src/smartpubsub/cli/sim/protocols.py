@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from smartpubsub.cli.again import is_given
@@ -10,10 +12,24 @@ from smartpubsub.protocols.registry import spec_of
 from smartpubsub.sim.experiments.options import REPLACED_SCENARIOS, TOPICS_SCENARIO, SimOptions
 from smartpubsub.sim.judging.result import Result
 
+
+def _one_protocol(context: click.Context, _option: click.Parameter, given: Sequence[str]) -> str:
+    # Click takes the last one, and the user would not learn that the others did not run.
+    if len(given) > 1:
+        raise click.UsageError(
+            "--protocol is given more than once; give one, or compare several with: smartpubsub sim"
+            " compare",
+            context,
+        )
+    return given[0]
+
+
 protocol_option = click.option(
     "--protocol",
-    default="scoutsubs",
+    default=("scoutsubs",),
     show_default=True,
+    multiple=True,
+    callback=_one_protocol,
     type=ProtocolName(),
     help="The protocol that the nodes run.",
 )
