@@ -94,3 +94,19 @@ def test_a_new_rendezvous_takes_over_no_events_of_other_attributes() -> None:
     forest.poke(0, lambda scouts: scouts._admission.take_over("surf", (record,)))
 
     assert forest.scouts(0)._dissemination.root_flights() == []
+
+
+def test_an_event_that_was_kept_and_taken_over_is_handed_over_too() -> None:
+    """Node 1 took itself for the rendezvous, had no subscribers, and completed the event."""
+    forest = Forest(4, ScoutSettings(backups=0))
+    forest.subscribed(3, "surf")
+    forest.cut(0, 1, MINUTE)
+    forest.cut(1, 0, MINUTE)
+    forest.poke(1, lambda scouts: scouts._membership.join("surf"))
+    forest.run_until(lambda: forest.roots() == [0, 1])
+    kept = Record(forest.event(2, 1, "surf"), "surf", 0, False, 0)
+
+    forest.poke(1, lambda scouts: scouts._admission.take_over("surf", (kept,)))
+    assert forest.scouts(1)._dissemination.root_flights() == []
+
+    forest.run_until(lambda: forest.receivers(kept.event.id) == [3], within=10 * MINUTE)

@@ -10,9 +10,10 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Published
+from smartpubsub.protocols.runtime.rules import refusal_of
 from smartpubsub.protocols.scoutsubs.flight import Flight
 from smartpubsub.protocols.scoutsubs.membership import Role
-from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Admitted, Confirm, Raise, Record
+from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Admitted, Confirm, Pull, Raise, Record
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import Mapping, ScoutSettings
 from smartpubsub.sim.kernel.population import settled_tables
@@ -331,3 +332,25 @@ def test_a_node_without_peers_verifies_any_number_of_roots_without_a_recursion()
         assert not membership._looked_up
 
     forest.poke(0, verify)
+
+
+def test_a_neighbour_that_does_not_tell_what_it_knows_is_not_taken_for_down() -> None:
+    """Node 2 knows that node 0 is closer than node 1, so it does not answer node 1."""
+    known = {0: [2], 1: [2], 2: [0, 1]}
+    forest = Forest(3, ScoutSettings(backups=0), knows=lambda number: known[number], is_fixed=True)
+    forest.subscribe(1, "surf")
+
+    forest.run_until(lambda: forest.roots() == [1])
+
+    assert forest.rejected(2)[refusal_of(Pull)] > 0
+    assert forest.scouts(1).view().suspected == ()
+
+
+def test_a_silent_neighbour_is_taken_for_down() -> None:
+    forest = Forest(3, ScoutSettings(backups=0), knows=lambda _: [0, 1, 2], is_fixed=True)
+    forest.crash(1, 2)
+    forest.subscribe(0, "surf")
+
+    forest.run_until(lambda: forest.roots() == [0])
+
+    assert forest.contacts[1].peer in forest.scouts(0).view().suspected

@@ -54,6 +54,12 @@ def _key_before(part: Raise) -> EventKey:
     return EventId(publisher, incarnation, part.previous), part.attribute
 
 
+def _raised_again(record: Record) -> Raise:
+    """The message that takes a kept event to another rendezvous."""
+    event, attribute, hops, wants_all, age_ms = record
+    return Raise(event, attribute, 0, hops, True, wants_all, age_ms, is_permitted=True)
+
+
 @dataclass(eq=False)
 class Admission:
     """The events that this node has admitted as a rendezvous, and those that wait for others."""
@@ -181,7 +187,6 @@ class Admission:
         self._publishers.add((event.id.publisher, attribute), now)
         flight = self._flight(part)
         self._keep_recent(part, flight.began_us)
-        self._filters.set_recent(attribute, has_recent=True)
         # In unreliable variants a child that forwards an event has sent it down already.
         table = self._filters.tables[attribute]
         is_below = not self._settings.is_reliable and came_from in table.children
@@ -202,6 +207,7 @@ class Admission:
             self._drop_recent(part.attribute)
         while self._recent_bytes > RECENT_BYTES_MAX:
             self._drop_recent(next(iter(self._recent)))
+        self._filters.set_recent(part.attribute, has_recent=True)
 
     def _drop_recent(self, attribute: str) -> None:
         """Drop the oldest of the recent events of an attribute."""
@@ -312,7 +318,10 @@ class Admission:
                 # This node has handed it over, and the other rendezvous has not completed it.
                 was_kept and self._dissemination.root_flight(key) is None
             ):
-                self._begin_again(self._flight(part))
+                flight = self._flight(part)
+                # It was the publisher's or a replica's: another rendezvous may not have it.
+                self._keep_recent(_raised_again(part), flight.began_us)
+                self._begin_again(flight)
 
     def hand_over(self, attribute: str) -> None:
         """Hand the events of this node to the rendezvous that has taken its place.
@@ -403,10 +412,7 @@ class Admission:
         if self._membership.is_root(record.attribute):
             self.take_over(record.attribute, (record,))
             return
-        event, attribute, hops, wants_all, age_ms = record
-        hop = self._forwarding.forward(
-            Raise(event, attribute, 0, hops, True, wants_all, age_ms, is_permitted=True), None
-        )
+        hop = self._forwarding.forward(_raised_again(record), None)
         if hop is not None:
             self._replicas.keep(record, hop)
 

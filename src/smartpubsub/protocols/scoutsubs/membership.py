@@ -105,6 +105,7 @@ class _Sync:
     waiting: dict[Peer, None]
     near: dict[Peer, None]
     """The neighbours that keep replicas, unless they are newcomers."""
+    began_us: int
     tries: int = 1
     answers: list[tuple[Peer, Pulled]] = field(default_factory=list)
     expected: dict[Peer, None] = field(default_factory=dict)
@@ -313,7 +314,8 @@ class TreeMembership:
         # Newcomers may be the closest and know nothing, so ask more nodes than keep replicas.
         count = self._settings.backups + 1
         around = self._proximity.around(tree.attribute, 2 * count)
-        sync = _Sync(around, self._proximity.around(tree.attribute, count))
+        near = self._proximity.around(tree.attribute, count)
+        sync = _Sync(around, near, self._outbox.now)
         self._syncs[tree.attribute] = sync
         self._ask_neighbours(tree, sync)
         self._conclude_if_complete(tree)
@@ -364,9 +366,14 @@ class TreeMembership:
         are_suspected = all(map(self._detector.is_suspected, needed)) and not sync.expected
         if sync.tries <= self._settings.tries_max and not are_suspected:
             self._ask_neighbours(tree, sync)
+            for peer in needed:
+                # It may be up and not answer: it knows nodes that are closer than this one.
+                self._detector.probe(peer)
             return
+        passed_us = self._outbox.now - sync.began_us
         for peer in needed:
-            self._detector.suspect(peer)
+            if not self._detector.was_heard_within(peer, passed_us):
+                self._detector.suspect(peer)
         self._become_root(tree)
 
     def _conclude_if_complete(self, tree: TreePlace) -> None:
