@@ -540,7 +540,7 @@ class ScoutSubs:
     def _on_alive(self, peer: Peer, part: messages.Alive) -> None:
         took_us = self._detector.on_answer(peer, part.number, part.incarnation)
         if took_us <= PROBE_US_MAX:
-            self._times.sample_probe(peer, took_us)
+            self._times.sample_probe(peer, took_us, self._outbox.now)
         self._admission.hand_on_orphans(peer, part.incarnation)
 
     # --- news of peers ---
