@@ -48,6 +48,12 @@ def test_nothing_happens_that_must_not(protocol: str, seed: int) -> None:
         ("scoutsubs", 2_026_111_860_049, "audited"),
         # A subscriber crashed before it could ask for an event that a liar had dropped.
         ("scoutsubs", 2_026_111_860_057, "audited"),
+        # The only keeper did not answer a lookup, and lost questions were not repeated.
+        ("scoutsubs", 2_026_111_910_040, "audited"),
+        # An honest keeper was slow to answer a lookup, and copies for keepers were lost.
+        ("scoutsubs", 2_026_111_910_042, "audited"),
+        # A peer that was paused answered a dozen probes at once, and all timeouts grew.
+        ("scoutsubs", 2_026_111_950_084, "audited"),
         # A member crashed before it could ask for an event that its helper had dropped.
         ("fastdelivery", 2_026_111_900_025, "audited"),
         # An event of an ordered topic from before a node had joined came after later ones.

@@ -3,6 +3,7 @@
 from random import Random
 
 from smartpubsub.protocols.runtime.failure_detector import (
+    ANSWERED_COUNT_MIN,
     PROBE_TIMER,
     DetectorSettings,
     FailureDetector,
@@ -171,3 +172,36 @@ def test_a_peer_that_is_up_when_it_is_banned_was_not_down_before() -> None:
     watch.detector.ban(PEER)
     watch.detector.ban(PEER)
     assert watch.news == [PeerDown(PEER, was_down=False)]
+
+
+def answered(watch: Watch, seconds: int, *, count: int = 1) -> None:
+    """Send probes along with other messages, and have the peer answer the last one."""
+    for _ in range(count):
+        watch.at(seconds).probe_along(PEER)
+    watch.detector.on_answer(PEER, watch.numbers[-1], 1)
+
+
+def test_a_network_seems_to_lose_nothing_after_some_answers() -> None:
+    watch = Watch()
+    for second in range(ANSWERED_COUNT_MIN):
+        assert watch.at(second).may_lose_messages
+        answered(watch, second)
+    assert not watch.detector.may_lose_messages
+
+
+def test_a_network_that_has_lost_a_probe_may_lose_messages_for_a_while() -> None:
+    watch = Watch()
+    for second in range(ANSWERED_COUNT_MIN):
+        answered(watch, second)
+    answered(watch, 20, count=2)
+
+    assert watch.at(619).may_lose_messages
+    assert not watch.at(620).may_lose_messages
+
+
+def test_a_peer_that_answers_no_probe_along_with_messages_is_not_down() -> None:
+    watch = Watch()
+    watch.at(0).probe_along(PEER)
+
+    assert not any(isinstance(effect, SetTimer) for effect in watch.effects())
+    assert watch.news == []

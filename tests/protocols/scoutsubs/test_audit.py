@@ -10,8 +10,9 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Published
 from smartpubsub.protocols.runtime.rules import refusal_of
-from smartpubsub.protocols.scoutsubs import audit_keeper
+from smartpubsub.protocols.scoutsubs import audit_keeper, keeper_copies
 from smartpubsub.protocols.scoutsubs.attestation import held_bytes
+from smartpubsub.protocols.scoutsubs.audit import LEFT_OUT_MAX
 from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_US
 from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
 from smartpubsub.protocols.scoutsubs.messages import (
@@ -93,6 +94,53 @@ def test_all_nodes_that_the_publisher_finds_keep_an_event() -> None:
 
     assert keeping == [0, 1, 2, 3, 4]
     assert answer_to(forest, 4, Audit("surf", 99, (SURF,), AGE_MS, GRACE_MS, ())) == (id,)
+
+
+def test_a_keeper_that_is_slow_to_answer_a_lookup_keeps_events_too() -> None:
+    forest = Forest(10, SETTINGS)
+    forest.cut(9, 3, SECOND * 9 // 10)  # The lookup of the publisher does not wait for node 3.
+    id = forest.published(9, "surf")
+    forest.run(2 * SECOND)
+
+    assert answer_to(forest, 3, Audit("surf", 90, (SURF,), AGE_MS, GRACE_MS, ())) == (id,)
+
+
+def test_the_only_keeper_is_asked_though_it_is_slow_to_answer_a_lookup() -> None:
+    forest = Forest(8, replace(SETTINGS, backups=0))
+    forest.subscribed(6, "surf")
+    forest.cut(6, 0, 8 * SECOND)
+    dropped = forest.event(5, 1, "surf")
+    forest.receive(5, 0, KeepForAudits(dropped, "surf"))
+    forest.run(2 * MINUTE)
+
+    assert forest.received(6) == [dropped.id]
+
+
+@pytest.mark.parametrize("lost_us", [SECOND // 5, 3 * SECOND])
+def test_an_event_that_is_lost_on_its_way_to_a_keeper_is_sent_again(lost_us: int) -> None:
+    forest = Forest(10, SETTINGS)
+    first = forest.published(9, "surf")
+    forest.cut(9, 3, lost_us)
+    second = forest.published(9, "surf")
+    forest.run(10 * SECOND)
+
+    assert answer_to(forest, 3, Audit("surf", 90, (SURF,), AGE_MS, GRACE_MS, ())) == (first, second)
+
+
+def test_a_keeper_whose_answer_is_lost_gets_an_event_a_few_times() -> None:
+    forest = Forest(10, SETTINGS)
+    forest.published(9, "surf")
+    forest.cut(3, 9, 10 * MINUTE)
+    id = forest.published(9, "surf")
+    forest.run(5 * MINUTE)
+
+    copies = [
+        said.part
+        for said in forest.said
+        if said.receiver == 3 and isinstance(said.part, KeepForAudits) and said.part.event.id == id
+    ]
+    assert 1 < len(copies) <= keeper_copies.TRIES_MAX
+    assert forest.held(9, "copies for keepers") == 0
 
 
 def test_keepers_forget_events_after_some_minutes() -> None:
@@ -404,6 +452,49 @@ def test_keepers_that_leave_events_out_are_asked_less() -> None:
     asked = [s.receiver for s in forest.said if isinstance(s.part, Audit) and s.at_us > began_us]
     others = [asked.count(keeper) for keeper in (3, 4)]  # The first ones are blamed as parents.
     assert 0 < asked.count(liar) < min(others) / 2
+
+
+def asked_in_vain(forest: Forest) -> int:
+    """Have node 6 audit while nothing gets from it to keepers; how many answer within 3 s."""
+    before = len(answers(forest, 6))
+    for keeper in range(5):
+        forest.cut(6, keeper, SECOND // 10)
+    forest.poke(6, lambda scouts: scouts._auditor.on_timer("surf"))
+    forest.run(3 * SECOND)
+    return len(answers(forest, 6)) - before
+
+
+def test_a_question_that_is_lost_is_asked_again() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.subscribed(6, "surf")
+    forest.run(MINUTE)
+
+    assert asked_in_vain(forest) == SETTINGS.audit_peer_count
+
+
+def test_a_question_is_not_asked_again_while_links_are_full() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.subscribed(6, "surf")
+    forest.run(MINUTE)
+    forest.poke(6, lambda scouts: scouts._times.sample(8 * SECOND))
+    forest.poke(6, lambda scouts: setattr(scouts._auditor._trees["surf"], "left_out", LEFT_OUT_MAX))
+
+    assert asked_in_vain(forest) == 0
+
+
+def test_a_repeated_question_is_for_the_events_of_the_same_times() -> None:
+    forest = Forest(8, SETTINGS)
+    forest.subscribed(6, "surf")
+    forest.run(MINUTE)
+    dropped = forest.event(5, 1, "surf")
+    for keeper in range(5):
+        forest.receive(5, keeper, KeepForAudits(dropped, "surf"))
+        forest.cut(6, keeper, SECOND)
+    before = len(answers(forest, 6))
+    forest.poke(6, lambda scouts: scouts._auditor.on_timer("surf"))
+    forest.run(3 * SECOND)
+
+    assert [answer.missed for answer in answers(forest, 6)[before:]] == [(), ()]
 
 
 def test_a_node_asks_less_and_less_often_while_nothing_is_missing() -> None:

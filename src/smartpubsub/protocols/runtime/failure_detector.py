@@ -26,6 +26,9 @@ FOREVER_US = 1 << 62
 UNANSWERED_COUNT_MAX = 32
 """How many unanswered probes of a peer the detector remembers: a slow peer answers them late."""
 
+ANSWERED_COUNT_MIN = 16
+"""After so many answers to probes, and none that was lost, the network seems to lose nothing."""
+
 
 class PeerDown(NamedTuple):
     """A peer has not answered its probes, or has left."""
@@ -114,6 +117,9 @@ class FailureDetector:
 
         An answer that comes too late for its probe still measures the round trip.
         """
+        self._lost_us = -FOREVER_US
+        """When an answer last showed that the network has lost a message."""
+        self._answer_count = 0
 
     # --- queries ---
 
@@ -151,6 +157,15 @@ class FailureDetector:
         """At least as many peers as are suspected."""
         return len(self._suspected_until_us)
 
+    @property
+    def may_lose_messages(self) -> bool:
+        """Whether the network may lose messages.
+
+        It has lost one lately, or this node has had too few answers to know.
+        """
+        is_known = self._answer_count >= ANSWERED_COUNT_MIN
+        return not is_known or self._outbox.now - self._lost_us < self._settings.forget_us
+
     # --- probes ---
 
     def probe(self, peer: Peer) -> None:
@@ -173,13 +188,21 @@ class FailureDetector:
         """Whether a peer's answers take so long that its link is probably full."""
         return self._timeout_us(peer) >= self._settings.slow_us
 
-    def _send_probe(self, peer: Peer) -> None:
+    def probe_along(self, peer: Peer) -> int:
+        """Send a probe along with other messages; return its number.
+
+        The answer shows that they have arrived. A peer that does not answer is not found down.
+        """
         number = self._rng.getrandbits(NUMBER_BITS)
         unanswered = self._unanswered.setdefault(peer, {})
         unanswered[number] = self._outbox.now
         if len(unanswered) > UNANSWERED_COUNT_MAX:
             del unanswered[next(iter(unanswered))]
         self._outbox.queue(peer, self._make_probe(number))
+        return number
+
+    def _send_probe(self, peer: Peer) -> None:
+        self.probe_along(peer)
         self._outbox.set_timer((PROBE_TIMER, peer), self._timeout_us(peer))
 
     def on_timer(self, peer: Peer) -> None:
@@ -241,6 +264,9 @@ class FailureDetector:
     def on_answer(self, peer: Peer, number: int, incarnation: int) -> int:
         """Take a peer's answer to an awaited probe; return the round trip."""
         unanswered = self._unanswered[peer]
+        if next(iter(unanswered)) != number:  # An earlier probe, or its answer, was lost.
+            self._lost_us = self._outbox.now
+        self._answer_count += 1
         sent_us = unanswered.pop(number)
         if not unanswered:
             del self._unanswered[peer]

@@ -69,8 +69,17 @@ class RoundTripEstimator:
             self._smoothed_us = smoothed(
                 before_us, round_trip_us, settings.gain_up, settings.gain_down
             )
-        timeout_us = settings.round_trips * self._smoothed_us
-        timeout_us += settings.variance_factor * self._variance_us
+        self._set_timeout()
+
+    def lower_to(self, smoothed_us: int) -> None:
+        """Lower the smoothed round trip to an earlier one: later samples were misleading."""
+        if self._has_sample and smoothed_us < self._smoothed_us:
+            self._smoothed_us = smoothed_us
+            self._set_timeout()
+
+    def _set_timeout(self) -> None:
+        timeout_us = self._settings.round_trips * self._smoothed_us
+        timeout_us += self._settings.variance_factor * self._variance_us
         self.timeout_us_once = self._bounded(timeout_us)
 
     def _bounded(self, timeout_us: int) -> int:

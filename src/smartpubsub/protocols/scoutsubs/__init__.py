@@ -16,7 +16,8 @@ explains the protocol and has a table of the components. Where to look:
 - Copies elsewhere: `replication` of this node's tables, `replicas` of other nodes' tables and
   events. What survives a crash: `persistence`.
 - The past: `history`, `replay`.
-- Nodes that lie: `audit`, `audit_keeper`, `keepers`, `placement`, `convictions`, `attestation`.
+- Nodes that lie: `audit`, `audit_keeper`, `keepers`, `keeper_copies`, `placement`, `convictions`,
+  `attestation`.
 - Messages: `messages`, `fragments`, `ranges`; which peers may send them (`senders`); `timeouts`.
 - Towards the outside: `spec`, `settings`, `inspection`.
 """

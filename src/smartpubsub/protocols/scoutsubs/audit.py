@@ -24,6 +24,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import Delivery
 from smartpubsub.protocols.runtime.bounded import BoundedDict
+from smartpubsub.protocols.runtime.deadlines import Deadlines
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.runtime.randomness import jittered
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox, question_hash
@@ -40,13 +41,16 @@ from smartpubsub.protocols.scoutsubs.messages import Audit, Audited, Missed, Sig
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shard_names import attribute_of, base_name, is_split
-from smartpubsub.protocols.scoutsubs.timeouts import MS, ResponseTimes
+from smartpubsub.protocols.scoutsubs.timeouts import MS, ResponseTimes, backed_off
 from smartpubsub.seam import Peer
 
 SLACK_US = SECOND
 """By how much the times at which an event reaches keepers and subscribers may differ."""
 FILTERS_MAX = 100
 """A node with more filters in a tree asks for all events of the tree."""
+TRIES_MAX = 3
+"""How often a node sends a question that a keeper does not answer. Without the answer of the only
+honest keeper that it asks, an audit shows nothing."""
 LEFT_OUT_MAX = 3
 """While links seem to be full, a node leaves out at most this many audits in a row. Up to the next
 one, less time passes than keepers keep an event."""
@@ -62,6 +66,7 @@ BLAMED_TURNS = 4
 HOPS = 4
 """About how many hops an event takes, up and down, to a subscriber."""
 PUBLISHERS_MAX = 100
+QUESTION_TIMER = "audit question"
 TREES_MAX = 1_000
 """A node audits at most this many trees."""
 
@@ -75,6 +80,8 @@ class _Question(NamedTuple):
     until_us: int
     filters: tuple[Predicate, ...]
     had: tuple[int, ...]
+    part: Audit
+    tries: int = 1
 
 
 class _KeeperArrival(NamedTuple):
@@ -183,6 +190,8 @@ class Auditor:
         """By tree in which no subscription is in force yet: its events since the first subscribe
         call."""
         self._last_number = 0
+        self._deadlines: Deadlines[tuple[str, Peer]] = Deadlines(self._outbox, QUESTION_TIMER)
+        """When to repeat the question to a keeper about a tree."""
 
     def __len__(self) -> int:
         return len(self._trees)
@@ -350,9 +359,30 @@ class Auditor:
         since_us = audited.answered_us.get(peer, min(audited.since_us.values()))
         part, until_us = self._question(tree, audited, since_us)
         now = self._outbox.now
-        asked = _Question(part.number, now, since_us, until_us, part.filters, part.had)
+        asked = _Question(part.number, now, since_us, until_us, part.filters, part.had, part)
         audited.asked[peer] = asked
         self._outbox.queue(peer, part)
+        self._deadlines.set((tree, peer), self._times.timeout_us_for(peer))
+
+    def on_question_timer(self) -> None:
+        """Repeat questions that were not answered in time: the network may have lost them."""
+        for tree, peer in self._deadlines.due():
+            audited = self._trees.get(tree)
+            question = None if audited is None else audited.asked.get(peer)
+            if audited is None or question is None or question.tries >= TRIES_MAX:
+                continue
+            # On full links answers are late, and more questions would make them later.
+            if not self._times.are_slow and not self._detector.is_slow(peer):
+                audited.asked[peer] = question = question._replace(tries=question.tries + 1)
+                self._repeat(tree, peer, question)
+
+    def _repeat(self, tree: str, peer: Peer, question: _Question) -> None:
+        """Send a question once more, for the events of the same times."""
+        part, later_ms = question.part, (self._outbox.now - question.asked_us) // MS
+        age_ms = min(part.age_ms + later_ms, KEPT_US // MS)
+        self._outbox.queue(peer, part._replace(age_ms=age_ms, grace_ms=part.grace_ms + later_ms))
+        timeout_us = self._times.timeout_us_for(peer)
+        self._deadlines.set((tree, peer), backed_off(timeout_us, question.tries, was_heard=False))
 
     def _question(self, tree: str, audited: _AuditedTree, since_us: int) -> tuple[Audit, int]:
         """A question for the events since a time, and the time up to which it covers them.
@@ -398,6 +428,7 @@ class Auditor:
         """Deliver the missed events that a keeper names, and ask again soon."""
         tree, audited = part.attribute, self._trees[part.attribute]
         question = audited.asked.pop(peer)
+        self._deadlines.cancel((tree, peer))
         audited.has_answer = True
         if not part.has_more:
             audited.answered_us[peer] = question.until_us
@@ -585,6 +616,8 @@ class Auditor:
         for audited in self._trees.values():
             assert audited.since_us
             assert settings.audit_us_min <= audited.interval_us <= settings.audit_us_max
+            assert all(asked.tries <= TRIES_MAX for asked in audited.asked.values())
+        self._deadlines.check()
 
 
 def _usual_delays(audited: _AuditedTree, publisher: Peer) -> _Delays:

@@ -109,12 +109,28 @@ class TreeKeepers:
 
     def _bands(self, tree: str) -> list[list[Peer]]:
         if not self._settings.region_size:
-            return [self._roots.found(tree)]
+            return [self._closest(tree)]
         region = self._regions.get(tree)
         bands = {} if region is None else region.bands
         outer = sorted(bands, reverse=True)
         inner = [peer for power in outer[ASKED_APART:] for peer in bands[power]]
         return [*([*bands[power]] for power in outer[:ASKED_APART]), inner]
+
+    def _closest(self, tree: str) -> list[Peer]:
+        """The closest nodes to a tree's key by the last lookup.
+
+        The lookup did not wait for slow nodes. Those that this node knows count too. Otherwise a
+        publisher would leave them out, and a subscriber would not ask them for the events that only
+        they keep.
+        """
+        found = self._roots.found(tree)
+        local = self._kademlia.closest_local(tree.encode(), 2 * self._settings.backups + 1)
+        known = [
+            contact.peer
+            for contact in local
+            if self._roots.reaches(tree, contact) and not self._detector.is_suspected(contact.peer)
+        ]
+        return list(dict.fromkeys([*found, *known]))
 
     def includes_own(self, tree: str) -> bool:
         """Whether this node has found itself among the keepers."""

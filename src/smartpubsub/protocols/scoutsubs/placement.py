@@ -17,6 +17,7 @@ from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.audit_keeper import AuditKeeper
 from smartpubsub.protocols.scoutsubs.convictions import Convictions
 from smartpubsub.protocols.scoutsubs.duplicates import EventKey
+from smartpubsub.protocols.scoutsubs.keeper_copies import KeeperCopies
 from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
 from smartpubsub.protocols.scoutsubs.messages import (
     Done,
@@ -40,6 +41,8 @@ class _PlacedEvent:
     event: Publication
     wants_answer: bool
     sent: dict[Peer, None] = field(default_factory=dict)
+    asked: dict[Peer, None] = field(default_factory=dict)
+    """The keepers among them that were asked to sign."""
     placed: dict[Peer, None] = field(default_factory=dict)
     """The keepers that have signed for a place, and can be convicted if they forget the event."""
     signed: dict[Peer, bytes] = field(default_factory=dict)
@@ -60,6 +63,7 @@ class Placement:
     _settings: ScoutSettings
     _keepers: TreeKeepers
     _own_keeper: AuditKeeper
+    _copies: KeeperCopies
     _convictions: Convictions
     _on_quorum: Callable[[EventKey], None]
 
@@ -76,11 +80,12 @@ class Placement:
             self._keep_own(event, tree)
             for peer in self._keepers.found(tree):
                 if peer not in holders:
-                    self._outbox.queue(peer, KeepForAudits(event, tree, False))
+                    self._copies.send(peer, event, tree)
             return
         if placed is None:
             placed = self._placed[key] = _PlacedEvent(event, bool(self._settings.keeper_quorum))
         placed.sent |= dict.fromkeys(holders)
+        placed.asked = {peer: None for peer in placed.asked if peer not in holders}
         self._keepers.prepare(tree)
         if key in self._placed:  # Not if the lookup has ended at once.
             self._send(key, placed)
@@ -99,8 +104,12 @@ class Placement:
         for peer in self._keepers.found(tree):
             if peer not in placed.sent:
                 placed.sent[peer] = None
-                self._outbox.queue(peer, KeepForAudits(placed.event, tree, placed.wants_answer))
-                if placed.wants_answer and not self._settings.keeper_quorum:
+                if not placed.wants_answer:
+                    self._copies.send(peer, placed.event, tree)
+                    continue
+                placed.asked[peer] = None
+                self._outbox.queue(peer, KeepForAudits(placed.event, tree, True))
+                if not self._settings.keeper_quorum:
                     storing = self._storing.get(key, {})
                     storing[peer] = None
                     self._storing[key] = storing
@@ -183,6 +192,10 @@ class Placement:
         if placed is None or not placed.wants_answer:
             return []  # The event may still wait until the keepers are known.
         del self._placed[key]
+        if not self._settings.keeper_quorum:
+            # They are not asked again. The request to each of them may have been lost.
+            for peer in [peer for peer in placed.asked if peer not in placed.signed]:
+                self._copies.send(peer, placed.event, key[1])
         return [Holder(*item) for item in placed.signed.items()]
 
     def on_admitted(self, key: EventKey) -> None:

@@ -4,7 +4,8 @@ Each component owns its state and knows only those before it in this order: outb
 detector, proximity, persistence, recovery, history, audit keeper, replicas, membership, filters,
 subscriptions, replication, anti-entropy, local delivery, replay, shards, recent events,
 dissemination, offers, forwarding, custody, admission, root lookup, tree keepers, convictions,
-placement, publisher, auditor, senders. A component reports news that concern later ones here.
+keeper copies, placement, publisher, auditor, senders. A component reports news that concern later
+ones here.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from smartpubsub.protocols.runtime.randomness import branch_of, jittered
 from smartpubsub.protocols.scoutsubs import announcement_turns, messages, new_trees
 from smartpubsub.protocols.scoutsubs.admission import Admission
 from smartpubsub.protocols.scoutsubs.attestation import STATEMENTS, Attestation, ScoutOutbox
-from smartpubsub.protocols.scoutsubs.audit import TREES_MAX, Auditor
+from smartpubsub.protocols.scoutsubs.audit import QUESTION_TIMER, TREES_MAX, Auditor
 from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_BYTES_MAX, AuditKeeper
 from smartpubsub.protocols.scoutsubs.convictions import Convictions
 from smartpubsub.protocols.scoutsubs.custody import Custody
@@ -62,6 +63,11 @@ from smartpubsub.protocols.scoutsubs.forwarding import Forwarding
 from smartpubsub.protocols.scoutsubs.fragments import INCOMPLETE_COUNT_MAX, Reassembly
 from smartpubsub.protocols.scoutsubs.history import History, HistoryAntiEntropy
 from smartpubsub.protocols.scoutsubs.inspection import ScoutView, TreeView
+from smartpubsub.protocols.scoutsubs.keeper_copies import (
+    COPIES_MAX,
+    COPIES_TIMER,
+    KeeperCopies,
+)
 from smartpubsub.protocols.scoutsubs.keepers import TreeKeepers
 from smartpubsub.protocols.scoutsubs.local_delivery import LocalDelivery
 from smartpubsub.protocols.scoutsubs.membership import (
@@ -219,8 +225,9 @@ class ScoutSubs:
         self._convictions = convictions = Convictions(
             outbox, own.peer, signing, detector, persistence, keepers
         )
+        self._copies = copies = KeeperCopies(outbox, detector, times)
         self._placement = placement = Placement(
-            *(outbox, settings, keepers, audits_kept, convictions),
+            *(outbox, settings, keepers, audits_kept, copies, convictions),
             lambda key: self._publisher.on_quorum(key),
         )
         self._publisher = Publisher(
@@ -314,6 +321,8 @@ class ScoutSubs:
             "history": self._anti_entropy.on_timer,
             "audit": self._auditor.on_timer,
             "audit early": self._auditor.on_early_timer,
+            COPIES_TIMER: self._copies.on_timer,
+            QUESTION_TIMER: self._auditor.on_question_timer,
             "recover": self._recovery.on_timer,
             MARKS_TIMER: self._persistence.store_marks,
             "probe": self._detector.on_timer,
@@ -543,7 +552,8 @@ class ScoutSubs:
     def _on_alive(self, peer: Peer, part: messages.Alive) -> None:
         took_us = self._detector.on_answer(peer, part.number, part.incarnation)
         if took_us <= PROBE_US_MAX:
-            self._times.sample_probe(peer, took_us)
+            self._times.sample_probe(peer, took_us, self._outbox.now)
+        self._copies.on_alive(peer, part.number)
         self._admission.hand_on_orphans(peer, part.incarnation)
 
     # --- news of peers ---
@@ -906,6 +916,7 @@ class ScoutSubs:
             Bound("bytes of history", history.bytes_held, settings.history_bytes_max),
             Bound("bytes of events for audits", self._audits_kept.bytes_held, KEPT_BYTES_MAX),
             Bound("events without signatures of keepers", len(self._placement), records),
+            Bound("copies for keepers", len(self._copies), COPIES_MAX),
             Bound("audited trees", len(self._auditor), TREES_MAX),
             Bound("replays", len(replay), settings.recall_count_max),
             Bound("history fetches", len(self._anti_entropy), settings.tree_count_max),

@@ -64,7 +64,12 @@ class RootLookup:
     def would_find(self, tree: str, contact: Contact) -> bool:
         """Whether a peer would be among the closest if it had answered the lookup of a tree."""
         found = self._found.get(tree)
-        if found is None or found.paths < PATHS:
+        return found is not None and found.paths >= PATHS and self.reaches(tree, contact)
+
+    def reaches(self, tree: str, contact: Contact) -> bool:
+        """Whether a peer is as close to a tree's key as the nodes that the lookup has found."""
+        found = self._found.get(tree)
+        if found is None:
             return False
         key = key_of(tree.encode())
         is_short = len(found.closest) < self._count

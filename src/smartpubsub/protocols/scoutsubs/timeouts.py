@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from smartpubsub.protocols.runtime.rtt import (
     RoundTripEstimator,
@@ -32,6 +33,16 @@ def backed_off(timeout_us: int, transmissions: int, *, was_heard: bool) -> int:
     return timeout_us << min(transmissions - 1, BACKOFF_HEARD_MAX if was_heard else BACKOFF_MAX)
 
 
+class _LateAnswer(NamedTuple):
+    """An answer to a probe that took longer than any timeout for all peers allows."""
+
+    usual_us: int
+    """The usual time before the first of such answers in a row."""
+    sent_us: int
+    """When the probe was sent, and when the answer came."""
+    came_us: int
+
+
 class ResponseTimes:
     """The usual response time of all peers, and of the slow ones one by one."""
 
@@ -50,21 +61,41 @@ class ResponseTimes:
         )
         self._slow_us: dict[Peer, int] = {}
         """The response times of peers that need longer than the maximum for all."""
+        self._late: dict[Peer, _LateAnswer] = {}
+        """The last answers of peers that took that long."""
 
     def sample(self, us: int, transmissions: int = 1) -> None:
         """Take the response time of a request, unless it was retransmitted."""
         self._usual.sample(us, transmissions=transmissions)
 
-    def sample_probe(self, peer: Peer, us: int) -> None:
-        """Take the response time of a probe, which may exceed the timeout.
+    def sample_probe(self, peer: Peer, us: int, now: int) -> None:
+        """Take the response time of a probe that is answered now; it may exceed the timeout.
 
-        One fast answer shows that a peer was paused, and that its link is not full.
+        A peer that was paused answers all probes of that time at once, and later ones fast. Its
+        link is not full, and its late answers say nothing about other peers.
         """
-        self.sample(us)
-        usual_us = smoothed(self._slow_us.pop(peer, 0), us, GAIN_UP, GAIN_DOWN)
-        is_slow = 4 * us > self._settings.timeout_us_max
-        if is_slow and 4 * usual_us > self._settings.timeout_us_max:
-            self._slow_us[peer] = usual_us
+        is_late = 4 * us > self._settings.timeout_us_max
+        last, usual_us = self._late.pop(peer, None), self._usual.smoothed_us
+        was_paused = last is not None and (not is_late or self._are_together(last, now - us, now))
+        if last is not None and was_paused and not self._late:
+            self._usual.lower_to(last.usual_us)
+        if not is_late or not was_paused:
+            self.sample(us)
+        slow_us = smoothed(self._slow_us.pop(peer, 0), us, GAIN_UP, GAIN_DOWN)
+        if is_late and 4 * slow_us > self._settings.timeout_us_max:
+            self._slow_us[peer] = slow_us
+        if is_late:
+            before_us = usual_us if last is None else last.usual_us
+            self._late[peer] = _LateAnswer(before_us, now - us, now)
+
+    def _are_together(self, last: _LateAnswer, sent_us: int, now: int) -> bool:
+        """Whether an answer comes together with the last one, though their probes did not.
+
+        On a full link the answers would be apart, as the probes were.
+        """
+        settings = self._settings
+        is_together = now - last.came_us <= settings.batch_us
+        return is_together and sent_us - last.sent_us >= settings.timeout_us_min
 
     @property
     def timeout_us(self) -> int:
@@ -92,6 +123,7 @@ class ResponseTimes:
     def forget(self, is_known: Callable[[Peer], bool]) -> None:
         """Keep only the response times of known peers."""
         self._slow_us = {peer: us for peer, us in self._slow_us.items() if is_known(peer)}
+        self._late = {peer: last for peer, last in self._late.items() if is_known(peer)}
 
 
 class AdaptiveTimeout:
