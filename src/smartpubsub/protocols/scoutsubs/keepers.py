@@ -201,7 +201,10 @@ class TreeKeepers:
     def _find(self, tree: str, name: bytes, count: int, paths: int = 1) -> None:
         self._under_way[tree] += 1
         then = partial(self._on_lookup_ended, tree)
-        self._lookups.find_closest(name, then, count, paths=paths, waits_for_slow=False)
+        is_spacing = tree == _SPACING
+        self._lookups.find_closest(
+            name, then, count, paths=paths, waits_for_slow=False, counts_slow=is_spacing
+        )
 
     def _on_lookup_ended(self, tree: str, found: Found) -> None:
         self._under_way[tree] -= 1
@@ -223,9 +226,9 @@ class TreeKeepers:
     def _on_spacing(self, found: Found) -> None:
         """Take the spacing around a random place, unless the lookup was cut short.
 
-        A lookup leaves out nodes that answer late. So it may find few nodes in a large network, and
-        does not show how far apart they are. If no lookup shows that, the node tries again at its
-        next lookup of keepers, and relies on its own surroundings until then.
+        A lookup leaves out nodes that answer late. If it finds fewer nodes than it should in a
+        large network, it does not show how far apart they are. If no lookup shows that, the node
+        tries again at its next lookup of keepers, and relies on its own surroundings until then.
         """
         k, table = self._kademlia.settings.k, self._kademlia.table
         if len(found.closest) >= k or len(table) < k:
