@@ -17,7 +17,8 @@ KINDS: Mapping[str, str] = {
     "flash": "follows the protocol for so many seconds (default: 5) of the workload, then drops",
     "delay": "sends events on after so many seconds (default: 5)",
     "forge-ack": "acknowledges and confirms events at once, and forgets them",
-    "forge": "alters the events that it sends on, invents events, and repeats old messages",
+    "forge": "alters the events that it sends on, invents events and acknowledgements, sends nodes"
+    " to other adversaries, and repeats old messages",
     "fork": "publishes as often as a publisher, two events under each number",
     "bad-parents": "publishes as often as a publisher; in topics its events link to one that does"
     " not exist",
