@@ -40,6 +40,7 @@ KEYS = {
     "delivered_within_ms",
     "adversaries",
     "convicted",
+    "convicted_by",
     "convicted_honest",
     "latency_ms",
     "subscription_latency_ms",

@@ -137,6 +137,8 @@ def test_an_interrupt_of_the_simulated_run_leaves_the_figures_of_the_real_one(
 def test_an_adversary_that_is_only_simulated_is_refused(capsys: Captured) -> None:
     assert main(["testbed", "run", "--protocol", "scoutsubs", "--adversary", "eclipse:0.2"]) == 2
     assert "on real nodes there are drop, drop-half" in capsys.readouterr().err
+    assert main(["testbed", "run", "--protocol", "scoutsubs", "--adversary", "sybil:1:5"]) == 2
+    assert "sybil:1:5: on real nodes all nodes join before" in capsys.readouterr().err
 
 
 def test_nodes_that_are_killed_come_back_with_what_they_had(

@@ -14,8 +14,9 @@ from smartpubsub.node.errors import NodeError
 from smartpubsub.node.storage.store import StorageLimitError
 from smartpubsub.node.transport.bans import Bans
 from smartpubsub.node.transport.containment import CALM_S, Containment
+from smartpubsub.protocols.pubsub import Convicted
 from smartpubsub.protocols.scoutsubs.messages import Bundle, Pull
-from smartpubsub.seam import Disconnected, Effect, Event, Received, TimerFired
+from smartpubsub.seam import Deliver, Disconnected, Effect, Event, Received, TimerFired
 from tests.hostile.attacker import attackers, nodes, works
 from tests.node.hosts import eventually, run
 
@@ -88,6 +89,28 @@ def test_a_banned_peer_is_refused_until_its_time_is_over(tmp_path: Path) -> None
             host.bans._until[attacker.peer] = trio.current_time()
             assert target.failures().banned == 0
             await eventually(lambda: is_answered(5))
+
+    run(main)
+
+
+def test_a_convicted_peer_loses_its_connections(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nodes(tmp_path, 2) as (target, other), attackers(target) as (attacker,):
+            await attacker.ask(target, Message(Kind.PING))
+            host = target._engine.host
+            assert attacker.peer in host.connected
+            await host.do(lambda _: [Deliver(Convicted(attacker.peer))])
+            await eventually(lambda: attacker.peer not in host.connected)
+
+            async def is_refused() -> bool:
+                with trio.move_on_after(0.2):
+                    await attacker.ask(target, Message(Kind.PING))
+                return host.counts.refused_banned > 0
+
+            await eventually(is_refused)
+            assert attacker.peer not in host.connected
+            assert target.failures().banned == 0
+            assert await works(target, other)
 
     run(main)
 

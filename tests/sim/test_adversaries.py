@@ -10,7 +10,7 @@ from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.scoutsubs import messages as scout
 from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Bundle
-from smartpubsub.seam import Answer, Asked
+from smartpubsub.seam import Answer, Answered, Asked
 from smartpubsub.sim.adversaries.kinds import KINDS, Adversary, AdversaryError, chosen_nodes
 from smartpubsub.sim.adversaries.lies import Liar, forged_answers, without_events
 from smartpubsub.sim.adversaries.minting import minted
@@ -19,6 +19,7 @@ from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import Result, run
 from smartpubsub.sim.kernel.population import peer_id
 from smartpubsub.sim.kernel.signing import StandInSigning
+from smartpubsub.sim.kernel.world import Host
 
 PUBLISHER, CHILD, OWN = b"publisher", b"child", b"own"
 EVENT = Publication.of(
@@ -42,14 +43,17 @@ def ran(protocol: str, *adversaries: str, nodes: int = 24, seed: int = 1) -> Res
 # --- how they are written down ---
 
 
-@pytest.mark.parametrize("text", ["drop:0.2", "delay:0.1:2.5", "sybil:20", "flap:1"])
+@pytest.mark.parametrize("text", ["drop:0.2", "delay:0.1:2.5", "sybil:20", "sybil:5:2.5", "flap:1"])
 def test_an_adversary_is_written_as_it_is_read(text: str) -> None:
     assert str(Adversary.parse(text)) == text
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "drop", "drop:0", "drop:1.5", "drop:nan", "drop:0.1:2", "lie:0.1", "sybil:0.5", "delay:x"],
+    [
+        *["", "drop", "drop:0", "drop:1.5", "drop:nan", "drop:0.1:2", "lie:0.1", "sybil:0.5"],
+        *["sybil:5:0", "delay:x"],
+    ],
 )
 def test_what_is_no_adversary_is_refused(text: str) -> None:
     with pytest.raises(AdversaryError):
@@ -154,6 +158,26 @@ def test_adversaries_make_no_protocol_deliver_what_it_should_not(
 
 def test_gossipsub_loses_nothing_to_droppers() -> None:
     assert ran("gossipsub", "drop:0.2").verdict.missing == 0
+
+
+def test_sybils_can_join_during_the_workload() -> None:
+    nodes = 24
+    kinds = tuple(map(Adversary.parse, ["sybil:1:2", "surround:3"]))
+    options = SimOptions(nodes=nodes, events=12, adversary=kinds)
+    experiment = options.experiment("floodsub", "", options.load(["floodsub"]))
+    late = [*experiment.crowd.late_us]
+    asked_us: dict[int, int] = {}
+
+    def note(host: Host, event: object, _: object) -> None:
+        if isinstance(event, Asked | Answered):
+            asked_us.setdefault(host.number, experiment.world.now)
+
+    experiment.world.on_handled = note
+    run(experiment, "normal")
+
+    assert late == list(range(nodes + 3, nodes + len(experiment.crowd.sybils)))
+    assert min(asked_us[number] for number in late) >= experiment.began_us + 2_000_000
+    assert all(asked_us[number] < experiment.began_us + 2_000_000 for number in range(nodes + 3))
 
 
 def test_adversaries_are_not_judged() -> None:

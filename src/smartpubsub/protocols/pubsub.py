@@ -80,6 +80,12 @@ class Refused(NamedTuple):
     reason: str
 
 
+class Convicted(NamedTuple):
+    """A peer is convicted of a lie: its signed statements contradict each other."""
+
+    peer: Peer
+
+
 class Delivery(NamedTuple):
     """An event for some of the node's subscriptions, and the number of links that it came over."""
 

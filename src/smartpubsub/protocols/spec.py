@@ -101,6 +101,8 @@ class ProtocolSpec:
     keeper_count: Callable[[ProtocolOptions], int] = _none
     """How many nodes closest to an event's attribute keep it, if at least one of these must be
     honest and up; 0 if the protocol does not rely on them."""
+    evidence: str = ""
+    """What its nodes convict others of, by what those have signed; empty if it convicts none."""
     promises_order: bool = False
     """Whether it delivers a publisher's events to a subscription in the publisher's order."""
     clock_skew_us_max: int | None = None

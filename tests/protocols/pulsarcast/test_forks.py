@@ -46,7 +46,9 @@ def test_authors_that_fork_are_named_and_no_others(seed: int) -> None:
     result = ran(Adversary("fork", 0.2), Adversary("drop", 0.1), seed=seed)
 
     assert list(result.experiment.convicted_counts) == ["fork"]
-    assert result.experiment.convicted_counts["fork"] >= 2
+    count = result.experiment.convicted_counts["fork"]
+    assert count >= 2
+    assert result.document()["convicted_by"] == {"fork": {"fork": count}}
     assert result.experiment.convicted_honest == 0
     assert result.violations == []
 

@@ -5,6 +5,8 @@ from itertools import pairwise
 
 import pytest
 
+from smartpubsub.kademlia.keys import KEY_BITS
+from smartpubsub.kademlia.queries import Found
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
@@ -15,6 +17,7 @@ from smartpubsub.protocols.scoutsubs.attestation import held_bytes
 from smartpubsub.protocols.scoutsubs.audit import LEFT_OUT_MAX
 from smartpubsub.protocols.scoutsubs.audit_keeper import KEPT_US
 from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
+from smartpubsub.protocols.scoutsubs.keepers import RANDOM_PLACES, TreeKeepers
 from smartpubsub.protocols.scoutsubs.messages import (
     NO_PEER,
     Audit,
@@ -25,11 +28,13 @@ from smartpubsub.protocols.scoutsubs.messages import (
     Raise,
     Recorded,
 )
+from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.spec import scout_settings
 from smartpubsub.protocols.spec import ProtocolOptions
 from smartpubsub.seam import Departed
 from smartpubsub.sim.adversaries.kinds import Adversary
+from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import Result, run
 from smartpubsub.sim.kernel.faults import Skew
@@ -805,6 +810,33 @@ def test_a_subscriber_and_a_publisher_know_an_honest_keeper_in_common() -> None:
     slowest_ms = verdict.delivered_within_ms["max"]
     assert slowest_ms is not None
     assert slowest_ms < 30_000
+
+
+def test_slow_nodes_do_not_make_a_node_take_its_network_for_small() -> None:
+    """A lookup that leaves slow nodes out finds few; the region became the whole network."""
+    keepers = _keepers_in_a_network(60)
+    before = keepers._outermost()
+    assert before < KEY_BITS
+
+    keepers._regions.clear()
+    keepers._spaced_us = never_us = -1 << 62
+    keepers.look_up("surf")
+    for number, then in list(keepers._lookups._pending.items())[-RANDOM_PLACES:]:
+        then(Found(number, b"random", tuple(keepers._kademlia.table.contacts()[:5]), 1))
+
+    assert not keepers._waiting
+    assert keepers._outermost() == before
+    assert keepers._spaced_us == never_us  # It will try again.
+
+
+def _keepers_in_a_network(nodes: int) -> TreeKeepers:
+    """What a node knows of keepers, after a short run."""
+    experiment = ran(1, "drop:0.1", "byzantine", nodes=nodes, events=1).experiment
+    assert isinstance(experiment, Experiment)
+    honest = next(number for number in range(nodes) if number not in experiment.crowd)
+    core = experiment.core(honest).pubsub
+    assert isinstance(core, ScoutSubs)
+    return core._auditor._lookup
 
 
 def test_without_audits_droppers_lose_events() -> None:

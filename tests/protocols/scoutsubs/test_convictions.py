@@ -10,6 +10,7 @@ from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.pubsub import Convicted
 from smartpubsub.protocols.scoutsubs import audit_keeper
 from smartpubsub.protocols.scoutsubs.attestation import answer_bytes, kept_bytes, question_hash
 from smartpubsub.protocols.scoutsubs.duplicates import digest_of_id
@@ -89,12 +90,15 @@ def test_a_node_is_still_convicted_after_a_restart_of_those_that_know(forest: Fo
     forest.send(ASKER, PUBLISHER, Accuse(id, left_out(forest)))
     forest.run(SECOND)
     told = forest.scouts(ANYONE).convicted()
+    convicted = Convicted(forest.contacts[KEEPER].peer)
+    assert forest.items(ANYONE).count(convicted) == 1
     forest.crash(ANYONE)
     forest.restart(ANYONE)
     forest.run(SECOND)
 
     assert is_convicted_by(forest, ANYONE)
     assert forest.scouts(ANYONE).convicted() == told
+    assert forest.items(ANYONE).count(convicted) == 2
     assert told[forest.contacts[KEEPER].peer].startswith("that it keeps an event of surf")
     assert forest.scouts(ANYONE)._detector.is_down(forest.contacts[KEEPER].peer)
 

@@ -5,14 +5,18 @@ from typing import get_args
 
 import pytest
 
+from smartpubsub.kademlia.blame import MISLED
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.publication import EventId
 from smartpubsub.protocols.runtime.rules import refusal_of, rules_table
+from smartpubsub.protocols.scoutsubs.membership import REDIRECTS_MAX
 from smartpubsub.protocols.scoutsubs.messages import (
     Admitted,
     Alive,
+    Announce,
+    Announced,
     CopyTree,
     Done,
     Offer,
@@ -25,8 +29,9 @@ from smartpubsub.protocols.scoutsubs.messages import (
 from smartpubsub.protocols.scoutsubs.protocol import ScoutSubs
 from smartpubsub.protocols.scoutsubs.root_lookup import PATHS
 from smartpubsub.protocols.scoutsubs.senders import SCOUT_RULES
-from smartpubsub.protocols.scoutsubs.shard_names import shard_for
-from tests.protocols.scoutsubs.forest import Forest
+from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
+from smartpubsub.protocols.scoutsubs.shard_names import FIRST_EPOCH, shard_for
+from tests.protocols.scoutsubs.forest import MS, Forest
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "scoutsubs.md"
 STRANGER = 11
@@ -206,3 +211,23 @@ def test_a_known_rendezvous_that_was_slow_to_answer_the_lookup_acknowledges() ->
     forest.run(SECOND // 2)
     assert forest.is_published(id)
     assert not refused(forest, 7, Admitted)
+
+
+def test_lying_parents_cannot_send_a_node_to_each_other_without_end() -> None:
+    forest = Forest(8, ScoutSettings())
+    forest.subscribed(7, "surf")
+    forest.said.clear()
+    for _ in range(100):
+        parent = forest.parent(7)
+        assert parent is not None
+        other = forest.contacts[2 if parent == 1 else 1]
+        forest.receive(parent, 7, Announced("surf", 0, 0, 0, False, other, FIRST_EPOCH))
+        forest.run(MS)
+    forest.run(SECOND)
+
+    assert REDIRECTS_MAX <= forest.count(Announce).total() < 2 * REDIRECTS_MAX
+    (blamed,) = forest.core(7).kademlia.blame.states(forest.clock(7))
+    assert blamed.reasons.keys() == {MISLED}
+    id = forest.published(0, "surf")
+    forest.run(SECOND)
+    assert forest.received(7) == [id]

@@ -21,6 +21,7 @@ from smartpubsub.cli.sim.protocols import (
 )
 from smartpubsub.cli.sim.trace_options import trace_options
 from smartpubsub.cli.testbed.text import result_text
+from smartpubsub.sim.adversaries.kinds import SYBIL
 from smartpubsub.sim.experiments.experiment import Experiment
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import Result
@@ -92,6 +93,11 @@ def run(
             raise click.BadParameter(
                 f"{adversary.kind} is in the simulator only; on real nodes there are"
                 f" {', '.join(REAL_KINDS)}",
+                param_hint="--adversary",
+            )
+        if adversary.kind == SYBIL and adversary.option:
+            raise click.BadParameter(
+                f"{adversary}: on real nodes all nodes join before the first call",
                 param_hint="--adversary",
             )
     note_what_is_ignored(context, protocol)

@@ -170,7 +170,7 @@ class NodeMetrics(Collector):
         )
         yield CounterMetricFamily(
             "smartpubsub_refused_banned",
-            "Connections and streams of banned peers that were refused.",
+            "Connections and streams of banned and convicted peers that were refused.",
             counts.refused_banned,
         )
         yield CounterMetricFamily(

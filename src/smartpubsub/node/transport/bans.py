@@ -8,15 +8,18 @@ from smartpubsub.seam import Peer
 
 
 class Bans:
-    """The peers whose messages have made the core fail, with the end of each ban.
+    """The peers whose messages have made the core fail, and those that a protocol has convicted.
 
-    Times are in seconds. Beyond `count_max` peers, the ban that began first ends.
+    Times are in seconds. A ban of a convicted peer has no end. Beyond `count_max` peers of either
+    kind, the ban that began first ends.
     """
 
     def __init__(self, ban_s: float, count_max: int) -> None:
         self._ban_s = ban_s
         self._count_max = count_max
         self._until: OrderedDict[Peer, float] = OrderedDict()
+        """The end of each ban for a failure."""
+        self._convicted: OrderedDict[Peer, None] = OrderedDict()
 
     def ban(self, peer: Peer, now: float) -> None:
         """Ban a peer from now on."""
@@ -25,11 +28,17 @@ class Bans:
         if len(self._until) > self._count_max:
             self._until.popitem(last=False)
 
+    def convict(self, peer: Peer) -> None:
+        """Ban a convicted peer."""
+        self._convicted[peer] = None
+        if len(self._convicted) > self._count_max:
+            self._convicted.popitem(last=False)
+
     def is_banned(self, peer: Peer, now: float) -> bool:
         """Whether a peer is banned."""
         until = self._until.get(peer)
-        return until is not None and now < until
+        return peer in self._convicted or (until is not None and now < until)
 
     def count(self, now: float) -> int:
-        """The number of peers that are banned."""
+        """The number of peers that are banned for a failure."""
         return sum(now < until for until in self._until.values())

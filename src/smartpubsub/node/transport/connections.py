@@ -182,7 +182,7 @@ class Connections:
     async def dial(self, peer: Peer, address: bytes) -> None:
         """Connect to a peer at an address."""
         if self._bans.is_banned(peer, trio.current_time()):
-            raise UnreachableError(f"{ID(peer)} is banned for a time")
+            raise UnreachableError(f"{ID(peer)} is banned")
         try:
             with trio.fail_after(self._settings.dial_s):
                 await self._dial_any(peer, await resolved(Multiaddr(address)))

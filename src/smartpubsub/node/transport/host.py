@@ -733,6 +733,11 @@ class Host:
 
     # --- connections ---
 
+    def shun(self, peer: Peer) -> None:
+        """Close the connections to a convicted peer, and have no others with it."""
+        self.bans.convict(peer)
+        self._spawn(self.connections.close, peer)
+
     def _on_connection(self, peer: Peer, is_there: bool) -> None:
         if self.bans.is_banned(peer, trio.current_time()):
             if is_there:

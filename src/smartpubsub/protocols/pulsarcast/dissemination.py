@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from smartpubsub.protocols.blocks import Cid
+from smartpubsub.protocols.pubsub import Convicted
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.events import TopicEvent
 from smartpubsub.protocols.pulsarcast.fields import Reason, RefusalError
@@ -167,6 +168,8 @@ class TopicDissemination(Component):
             self._replicas.hear_of_version(replica, event.draft.payload, source)
         if twin is not None:
             is_fork = self._forks.compare(twin, event)
+            if is_fork:
+                self._outbox.deliver(Convicted(event.id.publisher))
             self._outbox.reject("forked" if is_fork else Reason.REPLAYED.value)
         # In a topic with one order an event is delivered after all events that it links to.
         ready = whole if replica.topic.rules.is_chained else (event,)

@@ -108,6 +108,7 @@ PULSARCAST_SPEC = ProtocolSpec(
     codecs=lambda limits: [pulsarcast_codec(limits)],
     is_reliable=lambda _: True,
     liar_count_max=a_fifth_if_audited,
+    evidence="fork",
     clock_skew_us_max=PulsarSettings.skew_us_max,
     has_only_topics=True,
     topics=lambda core: core,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from smartpubsub.protocols.publication import EventId, Publication, Signing
+from smartpubsub.protocols.pubsub import Convicted
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.scoutsubs.attestation import (
@@ -117,11 +118,13 @@ class Convictions:
         self._take(part)
 
     def _take(self, part: Convict) -> None:
-        self.convicted[part.answer.keeper] = part
-        self._detector.ban(part.answer.keeper)
+        keeper = part.answer.keeper
+        self.convicted[keeper] = part
+        self._detector.ban(keeper)
+        self._outbox.deliver(Convicted(keeper))
 
     def restore(self) -> None:
-        """Ban the nodes again that were convicted before a restart."""
+        """Ban the nodes again that were convicted before a restart, and tell the host again."""
         for part in self._persistence.take_convictions():
             self._take(part)
 

@@ -94,7 +94,9 @@ class TreeKeepers:
         self._under_way: Counter[str] = Counter()
         """How many lookups of each tree have not ended."""
         self._spacing: Key = 0
-        """How far apart nodes are, by lookups around random places."""
+        """How far apart nodes are, by lookups around random places; 0 if it is not known."""
+        self._spacings: list[Key] = []
+        """The same, by place, of the lookups that are under way."""
         self._spaced_us = -1 << 62
         self._waiting: dict[str, None] = {}
         """Trees whose region will be looked up when the spacing is known."""
@@ -197,7 +199,7 @@ class TreeKeepers:
         self._waiting[tree] = None
         if self._spaced_us < self._outbox.now - self._settings.renew_us:
             if not self._under_way[_SPACING]:
-                self._spacing = 0
+                self._spacings = []
                 for _ in range(RANDOM_PLACES):
                     name = b"spacing/" + self._rng.getrandbits(64).to_bytes(8, "big")
                     self._find(_SPACING, name, self._kademlia.settings.k)
@@ -225,17 +227,17 @@ class TreeKeepers:
     def _find(self, tree: str, name: bytes, count: int, paths: int = 1) -> None:
         self._under_way[tree] += 1
         then = partial(self._on_lookup_ended, tree)
-        self._lookups.find_closest(name, then, count, paths=paths, waits_for_slow=False)
+        is_spacing = tree == _SPACING
+        self._lookups.find_closest(
+            name, then, count, paths=paths, waits_for_slow=False, counts_slow=is_spacing
+        )
 
     def _on_lookup_ended(self, tree: str, found: Found) -> None:
         self._under_way[tree] -= 1
         if not self._under_way[tree]:
             del self._under_way[tree]
         if tree == _SPACING:
-            self._spacing = max(self._spacing, self._spacing_of(found.closest, key_of(found.name)))
-            if not self._under_way[_SPACING]:
-                self._spaced_us = self._outbox.now
-                self._look_up_waiting()
+            self._on_spacing(found)
             return
         region = self._regions.get(tree)
         if region is None:
@@ -246,6 +248,21 @@ class TreeKeepers:
             self._widen_if_sparse(region, tree)
         if not self.is_under_way(tree):
             self._on_found(tree)
+
+    def _on_spacing(self, found: Found) -> None:
+        """Take the spacing around a random place, unless the lookup was cut short.
+
+        A lookup leaves out nodes that answer late. If it finds fewer nodes than it should in a
+        large network, it does not show how far apart they are. If no lookup shows that, the node
+        tries again at its next lookup of keepers, and relies on its own surroundings until then.
+        """
+        k, table = self._kademlia.settings.k, self._kademlia.table
+        if len(found.closest) >= k or len(table) < k:
+            self._spacings.append(self._spacing_of(found.closest, key_of(found.name)))
+        if not self._under_way[_SPACING]:
+            if self._spacings:
+                self._spacing, self._spaced_us = max(self._spacings), self._outbox.now
+            self._look_up_waiting()
 
     def _add(self, region: _Region, tree: str, contacts: tuple[Contact, ...]) -> None:
         key, usual = key_of(tree.encode()), self._outermost()

@@ -14,9 +14,11 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from smartpubsub.kademlia.blame import MISLED
 from smartpubsub.kademlia.core import Kademlia
 from smartpubsub.kademlia.keys import Contact, Key, key_of
 from smartpubsub.kademlia.queries import Found
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
 from smartpubsub.protocols.runtime.lookups import Lookups
 from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
@@ -53,6 +55,10 @@ ROLE_TRANSITIONS: dict[tuple[Role, str], Role] = {
 
 VERIFIED_AT_ONCE_MAX = 16
 """How many lookups may be under way before the verification of another root waits."""
+REDIRECTS_MAX = 32
+REDIRECTS_US = 10 * SECOND
+"""So often in this time, a parent may send a node on to another one. Honest parents send it down
+the tree, which is far less deep."""
 
 
 @dataclass(slots=True)
@@ -65,6 +71,9 @@ class TreePlace:
     """When the tree was last needed."""
     role: Role = Role.SEEKING
     parent: Contact | None = None
+    redirects: int = 0
+    """How often parents have sent this node on to another since `redirected_us`."""
+    redirected_us: int = -1 << 62
 
     def move(self, trigger: str) -> None:
         """Change the role along the table of transitions."""
@@ -212,9 +221,19 @@ class TreeMembership:
     def redirect(self, attribute: str, parent: Contact) -> bool:
         """Move to the parent that the current one names; return whether the node does.
 
-        The current one has kept no filters, so there is nothing to withdraw.
+        The current one has kept no filters, so there is nothing to withdraw. Lying nodes can send
+        this one to each other without end. So it ignores what comes too often, repeats its
+        announcement to the same parent after a while, and blames it.
         """
-        tree = self.trees[attribute]
+        tree, now = self.trees[attribute], self._outbox.now
+        if now - tree.redirected_us >= REDIRECTS_US:
+            tree.redirects, tree.redirected_us = 0, now
+        if tree.redirects >= REDIRECTS_MAX:
+            assert tree.parent is not None
+            self._kademlia.blame.put(tree.parent.peer, MISLED, now)
+            self.avoid_parent(attribute)
+            return False
+        tree.redirects += 1
         tree.parent = None
         is_usable = self._proximity.is_closer(parent, attribute)
         if is_usable and not self._detector.is_suspected(parent.peer):
@@ -392,6 +411,7 @@ class TreeMembership:
     def check(self) -> None:
         """Assert the invariants: parents are closer to the key, so that trees have no cycles."""
         for attribute, tree in self.trees.items():
+            assert tree.redirects <= REDIRECTS_MAX
             if tree.role is Role.CHILD:
                 assert tree.parent is not None
                 assert self._proximity.is_closer(tree.parent, attribute)

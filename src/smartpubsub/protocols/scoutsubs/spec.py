@@ -202,6 +202,7 @@ SCOUTSUBS_SPEC = ProtocolSpec(
     is_reliable=lambda options: scout_settings(options).is_reliable,
     liar_count_max=a_fifth_if_audited,
     keeper_count=_keeper_count,
+    evidence="omission",
     promises_order=True,
     shares_signatures=True,
     replay=lambda core: core,

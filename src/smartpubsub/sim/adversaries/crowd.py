@@ -58,10 +58,17 @@ class Crowd:
         joining: dict[int, Adversary] = {}
         for adversary in adversaries:
             joining |= dict.fromkeys(self._minted(adversary, peers, own_peer_of), adversary)
+        joining = dict(sorted(joining.items(), key=lambda item: item[1].value))
         self.minted = tuple(joining)
         """The numbers from which minted peer ids are made."""
         self.sybils = tuple(map(own_peer_of, self.minted))
-        """The peer ids of nodes that join beside those of the workload."""
+        """The peer ids of nodes that join beside those of the workload, in the order of joining."""
+        self.late_us = {
+            node: round(adversary.value * SECOND)
+            for node, adversary in enumerate(joining.values(), nodes)
+            if adversary.value
+        }
+        """By sybil that joins during the workload: how long after its begin."""
         contacts = [*honest, *(_contact(nodes + n, peer) for n, peer in enumerate(self.sybils))]
         self.by_node |= dict(enumerate(joining.values(), nodes))
         publishing = [action.node for action in self._published]

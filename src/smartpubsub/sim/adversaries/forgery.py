@@ -1,20 +1,26 @@
-"""Forged events: an adversary alters what it sends on, invents events, and repeats old messages.
+"""Forged messages: an adversary alters what it sends, invents events, and repeats old messages.
 
-It cannot sign for other nodes, so altered and invented events have its own signature. An adversary
+It cannot sign for other nodes, so altered and invented events have its own signature. It sends
+nodes that look for a place in a tree to other adversaries, names one as the shortcut past itself,
+and acknowledges and confirms the next event of a publisher before that has come. An adversary
 that forks signs two events of its own under one number, and sends one half of its peers the second.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from smartpubsub.kademlia.keys import Contact
 from smartpubsub.protocols.blocks import cid_of
 from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.pulsarcast.events import new_event, read_event, sealed_draft
+from smartpubsub.protocols.scoutsubs import messages as scout
+from smartpubsub.protocols.scoutsubs.attestation import held_bytes
 from smartpubsub.seam import Peer
 from smartpubsub.sim.adversaries.kinds import FORK
 
@@ -25,19 +31,30 @@ _INVENTED = 1 << 20
 
 
 class Forger:
-    """Forges the messages with events that one adversary should send."""
+    """Forges the messages that one adversary should send.
 
-    def __init__(self, own: Peer, signing: Signing) -> None:
+    `named` returns the peers to which it sends others.
+    """
+
+    def __init__(
+        self, own: Peer, signing: Signing, named: Callable[[], Sequence[Contact]] = tuple
+    ) -> None:
         self._own = own
         self._signing = signing
+        self._named = named
+        self._redirected = 0
         self._late: deque[Any] = deque(maxlen=REPEATED_MAX)
 
-    def forged(self, message: Any) -> list[Any]:
-        """A message with altered events, one with invented events, and an old message."""
-        altered = self._mapped(message, self._altered, _flipped)
-        if altered == message:
+    def forged(self, peer: Peer, message: Any) -> list[Any]:
+        """What a peer gets: altered parts, invented parts, and an old message."""
+        others = [contact for contact in self._named() if contact.peer not in (self._own, peer)]
+        is_accomplice = len(others) < len(self._named()) - 1
+        elsewhere = partial(self._elsewhere, () if is_accomplice else others)
+        altered = self._mapped(message, self._altered, _flipped, elsewhere)
+        invented = self._mapped(message, self._invented, self._bypassing, self._early)
+        if altered == invented == message:
             return [message]
-        sent = [altered, self._mapped(message, self._invented, self._bypassing)]
+        sent = [altered, invented]
         if self._late:
             sent.append(self._late[0])
         self._late.append(message)
@@ -48,13 +65,39 @@ class Forger:
         message: Any,
         change: Callable[[Publication], Publication],
         change_block: Callable[[bytes], bytes],
+        change_part: Callable[[Any], Any],
     ) -> Any:
-        """A message in which all events of other nodes are changed."""
+        """A message in which all events of other nodes are changed, and parts without events."""
 
         def changed(event: Publication) -> Publication:
             return event if event.id.publisher == self._own else change(event)
 
-        return _mapped(message, changed, change_block)
+        return _mapped(message, changed, change_block, change_part)
+
+    def _elsewhere(self, others: Sequence[Contact], part: Any) -> Any:
+        """A part that sends its receiver to another adversary."""
+        if not others:
+            return part
+        self._redirected += 1
+        other = others[self._redirected % len(others)]
+        match part:
+            case scout.Announced() | pulsar.JoinElsewhere():
+                return part._replace(go_to=other)
+            case scout.Announce():
+                return part._replace(shortcut=other)
+        return part
+
+    def _early(self, part: Any) -> Any:
+        """A part that is about the next event of a publisher."""
+        match part:
+            case scout.Confirm(id) | scout.Completed(id):
+                return part._replace(id=id._replace(number=id.number + 1))
+            case scout.Admitted(id, attribute) | scout.Recorded(id, attribute):
+                id = id._replace(number=id.number + 1)
+                statement = partial(held_bytes, id, attribute)
+                (evidence,) = self._signing.sign_statements([statement])
+                return part._replace(id=id, evidence=evidence)
+        return part
 
     def _altered(self, event: Publication) -> Publication:
         id, payload = event.id, event.payload + b"!"
@@ -113,12 +156,17 @@ class Forker:
         return new_event(draft, self._own, parents, height, self._signing).block
 
 
+def _same(part: Any) -> Any:
+    return part
+
+
 def _mapped(
     value: Any,
     change: Callable[[Publication], Publication],
     change_block: Callable[[bytes], bytes],
+    change_part: Callable[[Any], Any] = _same,
 ) -> Any:
-    """A message in which events and blocks are changed."""
+    """A message in which events, blocks and parts are changed."""
     match value:
         case Publication():
             return change(value)
@@ -127,9 +175,10 @@ def _mapped(
         case pulsar.Page(blocks=blocks) | pulsar.KeepEvents(blocks=blocks):
             return value._replace(blocks=tuple(map(change_block, blocks)))
         case tuple() if hasattr(value, "_fields"):
-            return type(value)(*(_mapped(each, change, change_block) for each in value))
+            fields = (_mapped(each, change, change_block, change_part) for each in value)
+            return change_part(type(value)(*fields))
         case tuple():
-            return tuple(_mapped(each, change, change_block) for each in value)
+            return tuple(_mapped(each, change, change_block, change_part) for each in value)
     return value
 
 

@@ -17,13 +17,16 @@ KINDS: Mapping[str, str] = {
     "flash": "follows the protocol for so many seconds (default: 5) of the workload, then drops",
     "delay": "sends events on after so many seconds (default: 5)",
     "forge-ack": "acknowledges and confirms events at once, and forgets them",
-    "forge": "alters the events that it sends on, invents events, and repeats old messages",
+    "forge": "alters the events that it sends on, invents events and acknowledgements, sends nodes"
+    " to other adversaries, and repeats old messages",
     "fork": "publishes as often as a publisher, two events under each number",
     "bad-parents": "publishes as often as a publisher; in topics its events link to one that does"
     " not exist",
-    "sybil": "drops, and has an id minted closer to an attribute than all honest nodes",
+    "sybil": "drops, has an id minted closer to an attribute than all honest nodes, and joins so"
+    " many seconds after the first call (default: before it)",
     "eclipse": "drops, and from the first call on answers lookups with other adversaries only",
-    "surround": "does so too, and has an id minted closer to one subscriber than all honest nodes",
+    "surround": "does so too, has an id minted closer to one subscriber than all honest nodes, and"
+    " joins like a sybil",
     "route-poison": "drops, and answers lookups with close ids that no node has",
     "flap": "is up for 20 seconds and down for so many (default: 5), again and again",
     "flood": "publishes so many events a second (default: 100 times the rate of a publisher)",
@@ -37,6 +40,8 @@ DEFAULT_OPTIONS: Mapping[str, float] = {
     "flap": 5.0,
     "flood": 0.0,
     "broad": 200.0,
+    "sybil": 0.0,
+    "surround": 0.0,
 }
 """The options of the kinds that have one."""
 SYBIL = "sybil"

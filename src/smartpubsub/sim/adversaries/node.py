@@ -85,7 +85,7 @@ class HostileNode(NodeCore):
         self._kind = adversary.kind
         self._delay_us = round(adversary.value * SECOND) if self._kind == "delay" else 0
         self._after_us = round(adversary.value * SECOND) if self._kind == "flash" else 0
-        self._forger = Forger(self._own, signing)
+        self._forger = Forger(self._own, signing, named)
         self._forker = Forker(self._own, signing, self._kind)
         self._named = named
         self._censored = censored
@@ -143,7 +143,7 @@ class HostileNode(NodeCore):
 
     def _falsified_send(self, peer: Peer, message: object, now: int) -> list[Effect]:
         if self._kind == "forge":
-            return [Send(peer, forged) for forged in self._forger.forged(message)]
+            return [Send(peer, forged) for forged in self._forger.forged(peer, message)]
         if self._kind in PUBLISHING:
             return [Send(peer, self._forker.forked(peer, message))]
         lie = self._lie(message)

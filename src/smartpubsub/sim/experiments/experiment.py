@@ -162,8 +162,7 @@ class Experiment:
                 # How long the phases before take is not known yet. Clocks are wrong from the start.
                 own = [fault for fault in own if isinstance(fault, Skew)]
             faults = [*own, *self.crowd.faults(self.began_us)]
-            for action in self.crowd.calls():
-                self.world.at(self.began_us + action.at_us, partial(self._act, action))
+            self._plan_adversaries()
             for fault in faults:
                 self._plan(fault)
             self._watch_paths(faults)
@@ -184,6 +183,13 @@ class Experiment:
             self.was_interrupted = True
         self.inspect()
         self.journal.ended_us = self.world.now
+
+    def _plan_adversaries(self) -> None:
+        """Plan the calls of adversaries, and when those join that join late."""
+        for action in self.crowd.calls():
+            self.world.at(self.began_us + action.at_us, partial(self._act, action))
+        for node, after_us in self.crowd.late_us.items():
+            self.world.at(self.began_us + after_us, partial(self._join_late, node))
 
     def inspect(self) -> None:
         """Inspect all nodes that are up."""
@@ -210,7 +216,8 @@ class Experiment:
     def _assemble(self) -> None:
         self._progress.say("joining")
         if self.options.nodes <= JOINING_NODES_MAX:
-            self._population.join_all(lambda _: self._progress.tick(self.world))
+            at_first = len(self.world.hosts) - len(self.crowd.late_us)
+            self._population.join_all(lambda _: self._progress.tick(self.world), at_first)
         else:
             self._lay_out()
         self._run(self.world.now + SETTLE_US)
@@ -267,7 +274,7 @@ class Experiment:
         ]
 
     def _lay_out(self) -> None:
-        hosts = self.world.hosts
+        hosts = [host for host in self.world.hosts if host.number not in self.crowd.late_us]
         contacts = [self._population.contact(host.number) for host in hosts]
         rng = stream(self.options.seed, "layout")
         tables = settled_tables(contacts, self.options.kademlia.k, rng)
@@ -305,10 +312,15 @@ class Experiment:
 
     def _add_newcomer(self) -> None:
         """Add a node, which joins by way of any live node."""
-        there = [host.number for host in self.world.hosts if host.is_up]
         new = self._population.add(self._make_core, self.options.started_before)
-        rng = stream(self.options.seed, "newcomer", str(new.number))
-        self._population.join(new.number, [self._population.contact(rng.choice(there))])
+        self._join_late(new.number)
+
+    def _join_late(self, number: int) -> None:
+        """Have a node join by way of any live node that was there before."""
+        late = (number, *self.crowd.late_us)
+        there = [h.number for h in self.world.hosts if h.is_up and h.number not in late]
+        rng = stream(self.options.seed, "newcomer", str(number))
+        self._population.join(number, [self._population.contact(rng.choice(there))])
 
     def _run_phase(self, phase: Iterable[Action]) -> None:
         start = end = self.world.now

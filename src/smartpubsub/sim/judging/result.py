@@ -73,6 +73,7 @@ class Result:
             "delivered_within_ms": verdict.delivered_within_ms,
             "adversaries": dict(self.experiment.adversary_counts),
             "convicted": dict(self.experiment.convicted_counts),
+            "convicted_by": self._convicted_by(),
             "convicted_honest": self.experiment.convicted_honest,
             "latency_ms": spread(self._latencies_ms(first), *_LATENCY),
             "subscription_latency_ms": spread(self._subscription_latencies_ms(), *_LATENCY),
@@ -95,6 +96,12 @@ class Result:
             "interrupted": self.experiment.was_interrupted,
             **self.more,
         }
+
+    def _convicted_by(self) -> Mapping[str, Mapping[str, int]]:
+        """By kind of adversary and by evidence, how many were convicted."""
+        evidence = protocol_of(self.experiment).evidence
+        counts = self.experiment.convicted_counts
+        return {kind: {evidence: count} for kind, count in counts.items()}
 
     def _path_floor_ms(self, deliveries: list[DeliveryRecord]) -> Mapping[str, float | None]:
         network, peers = self.experiment.options.network, self.experiment.peers

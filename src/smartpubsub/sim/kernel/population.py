@@ -88,10 +88,13 @@ class Population:
         live = (host for host in self.world.hosts if host.is_up)
         return min(live, key=lambda host: key_of(host.peer) ^ key)
 
-    def join_all(self, progress: Progress = quietly) -> None:
-        """Have all nodes join, several at a time, each through a node that has joined."""
+    def join_all(self, progress: Progress = quietly, nodes: int | None = None) -> None:
+        """Have all nodes join, several at a time, each through a node that has joined.
+
+        With `nodes`, only so many of the first nodes join.
+        """
         rng = stream(self.seed, "bootstrap")
-        nodes = len(self.world.hosts)
+        nodes = len(self.world.hosts) if nodes is None else nodes
         self.join(0, [])
         wave_end = 1
         while wave_end < nodes:
