@@ -6,7 +6,7 @@
   `brokers`, bare libp2p (`bare_echo`, `requests`) and `three_hops`; `sustained` rates; `hostile`
   peers.
 - Programs beside a node (`node_process`): `client`, `gateway`.
-- The `pipeline`: `little` data, `skew`, `campaigns`, nodes as sources (`spark_nodes`), a join in
-  SQL (`sql_match`).
+- The `pipeline`: `little` data (a `second_stage` of a session), `skew`, `campaigns`, nodes as
+  sources (`spark_nodes`), a join in SQL (`sql_match`).
 - What they share: `report`, `machine`, `timing`, `workloads`, `processes`, `processor_time`.
 """

@@ -80,9 +80,9 @@ class KilledDriver:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def kill_worker(self) -> None:
-        """End a Python process that runs tasks, if there is one."""
-        kill_last(pid for pid in descendants(self._process.pid) if is_worker(pid))
+    def kill_worker(self) -> bool:
+        """End a Python process that runs tasks; return whether there was one."""
+        return kill_last(pid for pid in descendants(self._process.pid) if is_worker(pid))
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition; start the program again if it ends."""
@@ -99,17 +99,22 @@ class KilledDriver:
             self.kill()
 
 
-def kill_executor(cluster: Sequence[int]) -> None:
-    """End an executor of a cluster, if there is one; its worker starts another one."""
+def kill_executor(cluster: Sequence[int]) -> bool:
+    """End an executor of a cluster; its worker starts another one.
+
+    Return whether there was one.
+    """
     started = [pid for process in cluster for pid in descendants(process)]
-    kill_last(pid for pid in started if b"ExecutorBackend" in command_of(pid))
+    return kill_last(pid for pid in started if b"ExecutorBackend" in command_of(pid))
 
 
-def kill_last(pids: Iterable[int]) -> None:
-    """End the last of some processes without a warning."""
+def kill_last(pids: Iterable[int]) -> bool:
+    """End the last of some processes without a warning; return whether there was one."""
     for pid in [*pids][-1:]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+            return True
+    return False
 
 
 def command_of(pid: int) -> bytes:

@@ -87,13 +87,18 @@ def run(
         def has_relayed(count: int) -> bool:
             return relayed() >= count
 
-        kill: dict[str, Callable[[], None]] = {
-            "driver": driver.kill,
-            "worker": driver.kill_worker
-            if machines is None
-            else lambda: kill_executor([process.pid for process in machines.processes]),
-            "node": node.kill,
-        }
+        def killed(kind: str) -> bool:
+            """Kill a process; return whether there was one."""
+            if kind == "driver":
+                driver.kill()
+            elif kind == "node":
+                node.kill()
+            elif machines is None:
+                return driver.kill_worker()
+            else:
+                return kill_executor([process.pid for process in machines.processes])
+            return True
+
         count = 0
         kills = dict.fromkeys(KINDS, 0)
         try:
@@ -104,7 +109,7 @@ def run(
                     node.ask(partial(_publish, topic=source_id if is_topic else None, number=count))
                 driver.wait_until(partial(has_relayed, before + 1))
                 time.sleep(rng.uniform(0, DELAY_S_MAX))
-                kill[kind]()
+                driver.wait_until(partial(killed, kind))
                 kills[kind] += 1
                 progress(kind)
             driver.wait_until(partial(has_relayed, count))
