@@ -2,9 +2,9 @@
 
 `host` hands events to the core and carries out its effects.
 
-- Towards the core: the `inbox` of events, the order of events and timers (`turns`, `timers`), how
-  the host recovers from an exception (`containment`), the thread for transactions
-  (`worker_thread`).
+- Towards the core: the `inbox` of events, the order of events and timers (`turns`, `timers`,
+  `boot_clock`), how the host recovers from an exception (`containment`), the thread for
+  transactions (`worker_thread`).
 - Sending: a queue and a stream for each peer and protocol (`lane`, `lanes`), `dialer`, `backoff`,
   `hearsay`.
 - Receiving: `inbound` streams, `rates` of messages, `shares` of the processor (`processor_clock`),
