@@ -103,14 +103,14 @@ class Lookup:
         paths: int = 1,
         own: bytes | None = None,
         waits_for_slow: bool = True,
-        counts_slow: bool = False,
+        counts_silent: bool = False,
         per_prefix_max: int = 0,
     ) -> None:
         self.target = target
         self._k = k
         self._alpha = alpha
         self.waits_for_slow = waits_for_slow
-        self._counts_slow = counts_slow
+        self._counts_silent = counts_silent
         self._per_prefix_max = per_prefix_max
         self._of_prefix: dict[str, list[Candidate]] = {}
         """By address prefix: the candidates that have answered and count, the closest first."""
@@ -168,9 +168,10 @@ class Lookup:
     def closest(self) -> list[Candidate]:
         """The closest peers that have answered, at most k, the closest first.
 
-        Where slow peers count, it has no farther peers in their places.
+        Where peers count that do not answer, it has no farther peers in their places.
         """
-        states = (State.ANSWERED, *([State.SLOW] if self._counts_slow else []))
+        silent = [State.SLOW, State.FAILED] if self._counts_silent else []
+        states = (State.ANSWERED, *silent)
         candidates = [c for c in self._by_peer.values() if c is not None and c.state in states]
         closest = sorted(candidates, key=lambda candidate: candidate.distance)[: self._k]
         return [candidate for candidate in closest if candidate.state is State.ANSWERED]

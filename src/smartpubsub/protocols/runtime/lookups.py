@@ -30,7 +30,7 @@ class Lookups:
         *,
         paths: int = 0,
         waits_for_slow: bool = True,
-        counts_slow: bool = False,
+        counts_silent: bool = False,
     ) -> None:
         """Find the peers closest to a name; see `Kademlia.find_closest` for the options."""
         started = self._kademlia.find_closest(
@@ -39,7 +39,7 @@ class Lookups:
             count,
             paths=paths,
             waits_for_slow=waits_for_slow,
-            counts_slow=counts_slow,
+            counts_silent=counts_silent,
         )
         self._start(started, then)
 

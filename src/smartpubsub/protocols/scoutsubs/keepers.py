@@ -21,7 +21,7 @@ no honest node there; then the wider ones have to have some.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import log
@@ -229,7 +229,7 @@ class TreeKeepers:
         then = partial(self._on_lookup_ended, tree)
         is_spacing = tree == _SPACING
         self._lookups.find_closest(
-            name, then, count, paths=paths, waits_for_slow=False, counts_slow=is_spacing
+            name, then, count, paths=paths, waits_for_slow=False, counts_silent=is_spacing
         )
 
     def _on_lookup_ended(self, tree: str, found: Found) -> None:
@@ -252,13 +252,16 @@ class TreeKeepers:
     def _on_spacing(self, found: Found) -> None:
         """Take the spacing around a random place, unless the lookup was cut short.
 
-        A lookup leaves out nodes that answer late. If it finds fewer nodes than it should in a
-        large network, it does not show how far apart they are. If no lookup shows that, the node
-        tries again at its next lookup of keepers, and relies on its own surroundings until then.
+        A lookup leaves out nodes that do not answer in time. Where it has found less than half of
+        the nodes that it should, it does not show how far apart they are. If no lookup shows that,
+        the node tries again at its next lookup of keepers, and relies on its own surroundings
+        until then.
         """
-        k, table = self._kademlia.settings.k, self._kademlia.table
-        if len(found.closest) >= k or len(table) < k:
-            self._spacings.append(self._spacing_of(found.closest, key_of(found.name)))
+        k, place = self._kademlia.settings.k, key_of(found.name)
+        if len(self._kademlia.table) < k:
+            self._spacings.append(_WHOLE)
+        elif 2 * len(found.closest) >= k:
+            self._spacings.append(_spacing_around(found.closest, place))
         if not self._under_way[_SPACING]:
             if self._spacings:
                 self._spacing, self._spaced_us = max(self._spacings), self._outbox.now
@@ -296,21 +299,9 @@ class TreeKeepers:
         """The power of two above the distances of the outermost usual band."""
         own, k = self._kademlia.own.key, self._kademlia.settings.k
         around = self._kademlia.table.closest(own, k)
-        spacing = max(self._spacing_of(tuple(around), own), self._spacing)
+        spacing = _WHOLE if len(around) < k else _spacing_around(around, own)
+        spacing = max(spacing, self._spacing)
         return min((spacing * WIDER * self._settings.region_size).bit_length(), KEY_BITS)
-
-    def _spacing_of(self, closest: tuple[Contact, ...], place: Key) -> Key:
-        """Estimate the distance between neighbouring nodes around a place.
-
-        Divide the space around it into `PARTS` cells, and infer the number of nodes from the share
-        of empty cells (linear counting): many ids in one cell count little more than one.
-        """
-        if len(closest) < self._kademlia.settings.k:
-            return _WHOLE
-        radius = closest[-1].key ^ place
-        parts = len(dict.fromkeys(PARTS * (one.key ^ place) // (radius + 1) for one in closest))
-        count = PARTS * -log(1 - parts / PARTS) if parts < PARTS else len(closest)
-        return PRECISION * radius // max(PRECISION, round(PRECISION * min(count, len(closest))))
 
     def _place(self, key: Key, least: Key, most: Key) -> bytes | None:
         """A name whose key has a distance between two limits from another key."""
@@ -331,3 +322,15 @@ class TreeKeepers:
 def _innermost(usual: int) -> int:
     """The power of two above the distances in the innermost band of a region."""
     return max(0, usual - DEPTH)
+
+
+def _spacing_around(closest: Sequence[Contact], place: Key) -> Key:
+    """Estimate the distance between neighbouring nodes around a place.
+
+    Divide the space around it into `PARTS` cells, and infer the number of nodes from the share of
+    empty cells (linear counting): many ids in one cell count little more than one.
+    """
+    radius = closest[-1].key ^ place
+    parts = len(dict.fromkeys(PARTS * (one.key ^ place) // (radius + 1) for one in closest))
+    count = PARTS * -log(1 - parts / PARTS) if parts < PARTS else len(closest)
+    return PRECISION * radius // max(PRECISION, round(PRECISION * min(count, len(closest))))
