@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -197,6 +199,18 @@ def test_a_master_that_cannot_be_used_is_named() -> None:
         sessions.SessionOptions(master="nonsense")
     with pytest.raises(PipelineError, match=f"{one}: no Spark master answers .* or name another"):
         sessions.start_session(sessions.SessionOptions(master=one))
+
+
+def test_a_setting_with_which_java_ends_at_once_has_a_remedy(tmp_path: Path) -> None:
+    table_in(tmp_path / "e", GOOD)
+    table_in(tmp_path / "s", WANTED)
+    words = "match --events e --subscriptions s --out m --set spark.executor.memory=lots"
+    command = [sys.executable, "-m", "smartpubsub", "pipeline", *words.split()]
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert "Executor memory must be a positive number" in done.stderr
+    assert "correct the settings (--set)" in done.stderr.splitlines()[-1]
 
 
 def test_without_java_it_says_what_to_install(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from smartpubsub.cli.main import main
 from smartpubsub.pipeline import delta
 from smartpubsub.pipeline.errors import PipelineError
+from smartpubsub.pipeline.folders import DirectFiles
 from smartpubsub.pipeline.metric_schemas import METRIC_TABLES
 from smartpubsub.pipeline.outputs import Output, TableFormat
 from smartpubsub.pipeline.schemas import MATCHES
@@ -95,6 +97,23 @@ def test_tasks_write_what_one_commit_names(spark: SparkSession, tmp_path: Path) 
     # What an interrupted write leaves behind is no part of the table.
     frame.write.mode("append").parquet(path)
     assert read_table(spark, path, MATCHES).count() == 20
+
+
+def test_rows_are_added_without_a_look_at_all_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(_: DirectFiles) -> None:
+        raise AssertionError("the files were listed")
+
+    monkeypatch.setattr(DirectFiles, "all", never)
+    rows = pa.table({"event_id": [1], "subscription_id": [2]})
+
+    for number in range(3):
+        Output("delta", "test", number).write_rows(
+            None, rows, str(tmp_path / "m"), MATCHES, is_more=True
+        )
+
+    assert len(rows_in(tmp_path / "m")) == 3
 
 
 def test_files_that_are_joined_have_the_same_rows_and_writes(

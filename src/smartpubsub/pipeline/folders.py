@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -26,6 +26,7 @@ _REMEDIES: Mapping[int | None, str] = {
     errno.EROFS: _NOT_ALLOWED,
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
+    errno.ENOTDIR: "a part of the path is a file; choose another folder",
 }
 
 
@@ -235,7 +236,8 @@ class Folder:
         self.exists = files.exists
         self.is_file = files.is_file
         self.names = files.names
-        self.all = files.all
+        # Listing through Java takes several calls for each file.
+        self.all = DirectFiles(self.full_path).all if self.has_plain_files else files.all
         self.delete = files.delete
         self.read_text = files.read_text
         self.write_text = files.write_text
@@ -315,7 +317,8 @@ def matching(spark: SparkSession, path: str) -> list[Folder]:
 def locked(place: Path, what: str) -> Iterator[None]:
     """Lock a folder on this machine: two writers would take or delete each other's files.
 
-    `what` names the writer. The lock ends with the process that has it.
+    `what` names the writer. The lock ends with the process that has it. A folder that did not exist
+    is there afterwards only if something was written to it.
     """
     with file_errors(str(place)):
         place.mkdir(parents=True, exist_ok=True)
@@ -323,11 +326,19 @@ def locked(place: Path, what: str) -> Iterator[None]:
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_taken = not os.fstat(lock.fileno()).st_nlink  # Its former owner removed it just now.
         except BlockingIOError:
+            is_taken = True
+        if is_taken:
             raise PipelineError(
                 f"{place}: another {what} is running there; wait for it or choose another folder"
-            ) from None
-        yield
+            )
+        try:
+            yield
+        finally:
+            (place / _LOCK_FILE).unlink(missing_ok=True)
+            with suppress(OSError):
+                place.rmdir()  # Fails if there is something in it.
 
 
 def require(folder: Folder, what: str) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from smartpubsub.pipeline.errors import PipelineError, plain_errors
-from smartpubsub.pipeline.folders import Folder, MaybeSpark, file_errors, open_file
+from smartpubsub.pipeline.folders import File, Folder, MaybeSpark, file_errors, open_file
 from smartpubsub.pipeline.schemas import Table
 
 TableFormat: TypeAlias = Literal["parquet", "delta"]
@@ -149,6 +149,7 @@ class Output:
             for old in _replaced(folder, replaces, is_more=is_more):
                 old.delete()
         name = f"part-00000-{uuid.uuid4()}.parquet"
+        files: list[File] = []
         with file_errors(path):
             folder.local_path.mkdir(parents=True, exist_ok=True)
             for part, some in _divided(rows.select(table.names), parts):
@@ -157,10 +158,12 @@ class Output:
                 new = place / f".{name}"
                 pq.write_table(some, new, compression="zstd")
                 new.replace(place / name)
+                written = (place / name).stat()
+                full = "/".join(filter(None, (folder.full_path, part, name)))
+                files.append(File(full, written.st_size, written.st_mtime_ns // 1_000_000))
         if self.format == "delta":
             from smartpubsub.pipeline import delta
 
-            files = [file for file in folder.data() if file.path.endswith(name)]
             delta.commit(
                 folder,
                 files,

@@ -46,6 +46,7 @@ IN_SESSION = (
 
 _SERVER = re.compile(r"sc://(?P<host>[^/:;]+|\[[^]]+\])(:(?P<port>\d{1,5}))?(/.*)?")
 _ON_THIS_MACHINE = re.compile(r"local(\[.*\])?|(local-cluster\[.*\])")
+_JAVA_ENDED = "JAVA_GATEWAY_EXITED"
 _MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
 _STANDALONE = re.compile(r"(?P<host>[^/:,]+|\[[^]]+\]):(?P<port>\d{1,5})")
 _LOOPBACK = re.compile(r"spark://(127\.0\.0\.1|localhost)(:.*)?")
@@ -133,8 +134,16 @@ def start_session(options: SessionOptions) -> SparkSession:
     for name, value in {**settings_for(options), **dict(options.settings)}.items():
         builder = builder.config(name, value)
     builder = builder.config(CHOSEN, ",".join(name for name, _ in options.settings))
-    with plain_errors():
-        return builder.getOrCreate()
+    try:
+        with plain_errors():
+            return builder.getOrCreate()
+    except PipelineError as error:
+        if _JAVA_ENDED not in str(error):
+            raise
+        raise PipelineError(
+            "Spark did not start, for the reason that Java gives above; correct the settings"
+            " (--set), or see smartpubsub doctor"
+        ) from None
 
 
 def check_reachable(master: str) -> None:

@@ -87,7 +87,7 @@ def test_topics_and_predicates_are_archived_once_over_restarts(
     assert sorted(row["payload"] for row in publications) == [b"early", b"late"]
     for row in [*events, *publications, *rows_in(out / "topics")]:
         assert cid_text(cid_of(row["block"])) == row["cid"]
-    # Files are joined, so a batch of next year takes no longer than one of today.
+    # Files are joined, because each batch reads them all.
     assert len(DeltaTable(str(out / "publications")).file_uris()) == 1
     # It is an archive like any other, and has what the node exports, to the byte.
     again = tmp_path / "again.car"
