@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from smartpubsub.kademlia.keys import KEY_BITS
+from smartpubsub.kademlia.keys import KEY_BITS, key_of
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
@@ -827,6 +827,23 @@ def test_slow_nodes_do_not_make_a_node_take_its_network_for_small() -> None:
     assert not keepers._waiting
     assert keepers._outermost() == before
     assert keepers._spaced_us == never_us  # It will try again.
+
+
+def test_far_nodes_in_the_place_of_slow_ones_do_not_enlarge_a_region_beyond_the_known_nodes() -> (
+    None
+):
+    keepers = _keepers_in_a_network(60)
+    keepers._regions.clear()
+    keepers._spaced_us = -1 << 62
+    keepers.look_up("surf")
+    place = key_of(b"random")
+    known = sorted(keepers._kademlia.table.contacts(), key=lambda one: one.key ^ place)
+    for number, then in list(keepers._lookups._pending.items())[-RANDOM_PLACES:]:
+        then(Found(number, b"random", tuple(known[-10:]), 1))
+
+    most = ((1 << KEY_BITS) - 1) // len(known)
+    assert keepers._spaced_us >= 0
+    assert keepers._spacing <= most
 
 
 def _keepers_in_a_network(nodes: int) -> TreeKeepers:

@@ -261,7 +261,9 @@ class TreeKeepers:
         if len(self._kademlia.table) < k:
             self._spacings.append(_WHOLE)
         elif 2 * len(found.closest) >= k:
-            self._spacings.append(_spacing_around(found.closest, place))
+            # The network has at least the nodes of the table, whatever the lookup has missed.
+            most = _WHOLE // len(self._kademlia.table)
+            self._spacings.append(min(_spacing_around(found.closest, place), most))
         if not self._under_way[_SPACING]:
             if self._spacings:
                 self._spacing, self._spaced_us = max(self._spacings), self._outbox.now
