@@ -111,6 +111,7 @@ def test_a_stream_that_fails_ends_it_with_one_line(spark: SparkSession, tmp_path
         ["--follow", "a.car", "--predicate", "surf", "--out", "a"],
         ["a.car", "--predicate", "surf", "--out", "a"],
         ["--follow", "--predicate", "surf[", "--out", "a"],
+        ["--follow", "--predicate", "surf", "--out", "a", "--format", "parquet"],
     ],
 )
 def test_options_that_do_not_fit_are_a_usage_error(

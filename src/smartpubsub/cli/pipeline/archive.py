@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from smartpubsub.cli.again import is_given
 from smartpubsub.cli.node.options import data_option, running_node
 from smartpubsub.cli.pipeline.options import (
     SparkOptions,
@@ -79,7 +80,10 @@ _WHAT = "CAR files, as smartpubsub topic export writes them"
 )
 @format_option
 @spark_options
+@click.pass_context
 def archive(
+    context: click.Context,
+    /,
     sources: tuple[str, ...],
     topics: tuple[str, ...],
     data: str | None,
@@ -110,6 +114,8 @@ def archive(
     """
     if follow:
         _check_following(sources, topics, predicates, out, given)
+        if is_given(context, "table_format") and table_format != "delta":
+            raise click.UsageError("--follow writes Delta; leave out --format, or give delta")
         if spark.remote is not None:
             raise click.UsageError(
                 "--follow commits its batches in the process of Spark's driver, where a client of"
