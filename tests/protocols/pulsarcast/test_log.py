@@ -192,6 +192,19 @@ def test_in_a_chained_topic_an_event_that_its_successors_passed_is_not_delivered
     assert late.add(fourth, is_chained=True) == [fourth, fifth]
 
 
+def test_an_event_that_came_before_the_first_heads_is_not_delivered_after_later_ones() -> None:
+    log = Log()
+    chain = [ANN.event(TOPIC)]
+    for _ in range(3):
+        chain.append(ANN.event(TOPIC, chain[-1]))
+    first, second, third, fourth = chain
+    assert log.add(second, is_chained=True) == []
+    log.start_at([(third.cid, third.height)], NOW - 10)
+    assert log.add(fourth, is_chained=True) == [fourth]
+
+    assert log.give_up(first.cid) == []
+
+
 def test_the_oldest_events_are_pruned_by_count_size_and_age() -> None:
     events = [ANN.event(TOPIC, now=NOW)]
     for number in range(1, 6):

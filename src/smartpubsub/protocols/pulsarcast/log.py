@@ -373,7 +373,11 @@ class Log:
             self.whole.pop(parent, None)
 
     def _settle(self, cid: Cid) -> list[TopicEvent]:
-        """Return the events that become whole when nothing is missing at and below an event."""
+        """Return the events that become whole when nothing is missing at and below an event.
+
+        This leaves out events that came before the node knew with which heads it begins, and that
+        are not above these: later events did not wait for them.
+        """
         made_whole: list[TopicEvent] = []
         settled = [cid]
         for cid in settled:
@@ -382,8 +386,9 @@ class Log:
                 if not self._lacks[event.cid]:
                     del self._lacks[event.cid]
                     self._make_whole(event)
-                    made_whole.append(event)
                     settled.append(event.cid)
+                    if event.height > self._start:
+                        made_whole.append(event)
         return made_whole
 
     def _needs_parents(self, event: TopicEvent) -> bool:
