@@ -371,7 +371,7 @@ def test_what_is_otherwise_than_one_may_think_is_told(
         (["--protocol", "floodsub", "--faults", "-1"], "--faults"),
         (["--protocol", "floodsub", "--protocol", "gossipsub"], "with: smartpubsub sim compare"),
         (["--protocol", "floodsub", "--nodes", "9", "--faults", "9"], "take fewer faults"),
-        (["--protocol", "floodsub", "--scenario", "small", "--events", "9"], "leave events out"),
+        (["--protocol", "floodsub", "--scenario", "small", "--events", "9"], "leave out --events"),
         (["--protocol", "pulsarcast", "--scenario", "sub-burst"], "it has predicates"),
     ],
 )
