@@ -10,12 +10,16 @@ import marker
 from commands import Say
 from fingerprint import Fingerprint
 from installer import Installer
+from problems import SetupProblemError
 
 LOW_PRIORITY = 15
 
 
 def prepare(checkout: Path, wanted: Fingerprint, say: Say, *, native_later: bool = False) -> None:
     """Make .venv ready; with `native_later`, another process then builds the native matcher."""
+    if (checkout / ".venv").is_symlink():
+        # A set-up would empty the folder behind it, which may be that of another checkout.
+        raise SetupProblemError(".venv is a symbolic link; remove the link, then run again")
     with only_one_at_a_time(checkout, say):
         made_from = marker.read(checkout)
         if made_from == wanted:

@@ -73,6 +73,18 @@ def test_an_interrupted_set_up_is_done_again(ready: FakeCheckout) -> None:
     assert ready.marker.exists()
 
 
+def test_the_environment_of_another_checkout_is_left_alone(
+    ready: FakeCheckout, checkout: FakeCheckout
+) -> None:
+    (checkout.root / ".venv").symlink_to(ready.root / ".venv")
+
+    result = checkout.run("bin/smartpubsub")
+
+    assert result.returncode == 1
+    assert "remove the link" in result.stderr
+    assert ready.run("bin/smartpubsub", "5").stderr == ""
+
+
 def test_a_python_that_went_away_leads_to_a_new_environment(ready: FakeCheckout) -> None:
     (ready.root / ".venv" / "bin" / "python").unlink()
 
