@@ -267,7 +267,7 @@ class Engine:
                 with trio.CancelScope(shield=True):  # A host cannot be cancelled while it starts.
                     await nursery.start(self._run, host)
                 self._host = host
-                for peer in self.convicted():  # The core may have restored them by now.
+                for peer in self.convicted():  # The core has restored them while the host started.
                     host.shun(peer)
                 nursery.start_soon(self.calls.end_late)
                 try:

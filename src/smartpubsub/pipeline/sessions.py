@@ -147,7 +147,7 @@ def start_session(options: SessionOptions) -> SparkSession:
 
 
 def check_reachable(master: str) -> None:
-    """Raise an error if no master of a standalone cluster answers; Spark's own names none."""
+    """Raise an error if no master of a standalone cluster answers; that of Spark names none."""
     places = [*_STANDALONE.finditer(master)] if master.startswith("spark://") else []
     problem: Exception | None = None
     for place in places:
