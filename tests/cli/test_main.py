@@ -201,11 +201,16 @@ def test_a_failure_keeps_its_exit_code_without_a_reader(unbuffered: str, tmp_pat
         os.close(writer)
 
 
-@pytest.mark.parametrize("closed", [0, 1, 2])
-def test_a_command_needs_no_standard_streams(closed: int) -> None:
+@pytest.mark.parametrize("without", ["0>&-", "1>&-", "2>&-", "2>/dev/full"])
+def test_a_command_needs_no_standard_streams(without: str) -> None:
     # A shell closes the stream before the interpreter starts.
-    script = f'"$0" "$@" {closed}>&-'
-    for arguments, exit_code in ((["explain", "a", "a=1"], 0), (["explain", "a", "a["], 2)):
+    script = f'"$0" "$@" {without}'
+    odd_bytes = os.fsdecode(b"\xff[")
+    for arguments, exit_code in (
+        (["explain", "a", "a=1"], 0),
+        (["explain", "a", "a["], 2),
+        (["explain", "a", odd_bytes], 2),
+    ):
         result = subprocess.run(
             ["sh", "-c", script, sys.executable, "-c", PROGRAM, *arguments],
             capture_output=True,

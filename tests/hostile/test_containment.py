@@ -93,14 +93,18 @@ def test_a_banned_peer_is_refused_until_its_time_is_over(tmp_path: Path) -> None
     run(main)
 
 
-def test_a_convicted_peer_loses_its_connections(tmp_path: Path) -> None:
+def test_a_convicted_peer_loses_its_connections(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         async with nodes(tmp_path, 2) as (target, other), attackers(target) as (attacker,):
             await attacker.ask(target, Message(Kind.PING))
             host = target._engine.host
             assert attacker.peer in host.connected
-            await host.do(lambda _: [Deliver(Convicted(attacker.peer))])
+            for _ in range(2):
+                await host.do(lambda _: [Deliver(Convicted(attacker.peer))])
             await eventually(lambda: attacker.peer not in host.connected)
+            assert [record.message for record in caplog.records].count("a peer is convicted") == 1
 
             async def is_refused() -> bool:
                 with trio.move_on_after(0.2):

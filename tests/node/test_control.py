@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import socket
@@ -139,16 +140,39 @@ def test_a_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
     with_client(test, tmp_path)
 
 
-def test_a_file_in_the_place_of_the_socket_is_not_touched(tmp_path: Path) -> None:
-    (tmp_path / SOCKET).write_text("mine")
+@pytest.mark.parametrize(
+    ("name", "problem"), [("data", "Address already in use"), ("long" * 30, "File exists")]
+)
+def test_a_file_in_the_place_of_the_socket_is_not_touched(
+    name: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, folder = tmp_path / "run", tmp_path / name
+    runtime.mkdir()
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    (folder / SOCKET).write_text("mine")
+    said = f"{folder / SOCKET}: {problem}; .* move away what is in its place"
 
     async def main() -> None:
-        async with Node(data=tmp_path, listen=[LOOPBACK]) as node:
-            with pytest.raises(ControlError, match="Address already in use"):
+        async with Node(data=folder, listen=[LOOPBACK]) as node:
+            with pytest.raises(ControlError, match=said):
                 await Control(node).serve()
 
     run(main)
-    assert (tmp_path / SOCKET).read_text() == "mine"
+    assert (folder / SOCKET).read_text() == "mine"
+    assert list(runtime.iterdir()) == []
+
+
+def test_a_folder_without_room_for_the_socket_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(control_socket, "_bound", fail)
+
+    with pytest.raises(ControlError, match=r"No space left on device; .* the disk has room"):
+        control_socket.listening(tmp_path)
 
 
 @pytest.mark.parametrize("is_left_behind", [False, True])

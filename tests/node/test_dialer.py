@@ -1,5 +1,6 @@
 """Dialling: which addresses of a peer are tried."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -8,17 +9,37 @@ from multiaddr import Multiaddr
 
 from smartpubsub.node.transport.addresses import AddressBook
 from smartpubsub.node.transport.backoff import Backoff
+from smartpubsub.node.transport.connections import Connections
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.dialer import Dialer
 from smartpubsub.node.transport.hearsay import Hearsay
 from smartpubsub.node.transport.host_settings import HostSettings
-from smartpubsub.node.transport.streams import UnreachableError
+from smartpubsub.node.transport.streams import BannedError, UnreachableError
 from smartpubsub.seam import Peer
 from tests.node.hosts import connections, run
 
 
 def address_at(port: int) -> bytes:
     return bytes(Multiaddr(f"/ip4/127.0.0.1/tcp/{port}").to_bytes())
+
+
+def dialer_with(
+    own: Connections,
+    book: AddressBook,
+    hearsay: Hearsay,
+    on_end: Callable[[Peer], None] = lambda _: None,
+) -> Dialer:
+    return Dialer(
+        own,
+        book,
+        Backoff(1.0, 1.0, 10, Random(1)),
+        hearsay,
+        HostSettings(),
+        Counts(),
+        on_failure=on_end,
+        on_departed=on_end,
+        on_unknown=on_end,
+    )
 
 
 def test_an_address_that_becomes_known_while_another_one_is_tried_is_tried_too(
@@ -40,18 +61,7 @@ def test_an_address_that_becomes_known_while_another_one_is_tried_is_tried_too(
                 await dial(peer, address)
 
             monkeypatch.setattr(own, "dial", dial_and_hear)
-            dialler = Dialer(
-                own,
-                book,
-                Backoff(1.0, 1.0, 10, Random(1)),
-                Hearsay(10),
-                HostSettings(),
-                Counts(),
-                on_failure=gone.append,
-                on_departed=gone.append,
-                on_unknown=gone.append,
-            )
-            await dialler.connect(other.peer)
+            await dialer_with(own, book, Hearsay(10), gone.append).connect(other.peer)
             assert other.peer in own
             assert gone == []
 
@@ -76,19 +86,34 @@ def test_a_peer_with_ever_new_addresses_is_given_up(monkeypatch: pytest.MonkeyPa
 
             monkeypatch.setattr(own, "dial", fail)
             name_another()
-            dialler = Dialer(
-                own,
-                book,
-                Backoff(1.0, 1.0, 10, Random(1)),
-                Hearsay(10),
-                HostSettings(),
-                Counts(),
-                on_failure=lambda _peer: None,
-                on_departed=lambda _peer: None,
-                on_unknown=lambda _peer: None,
-            )
             with pytest.raises(UnreachableError):
-                await dialler.connect(b"peer")
+                await dialer_with(own, book, Hearsay(10)).connect(b"peer")
 
     run(main)
     assert len(tried) == HostSettings().address_tries_max
+
+
+@pytest.mark.parametrize(
+    ("error", "blamed"), [(UnreachableError, [b"other", b"source"]), (BannedError, [])]
+)
+def test_each_failed_dial_counts_against_the_source_of_its_address(
+    error: type[UnreachableError], blamed: list[Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Peer] = []
+    hearsay = Hearsay(10)
+    monkeypatch.setattr(hearsay, "on_failure", lambda source, _now: found.append(source))
+
+    async def fail(_peer: Peer, _address: bytes) -> None:
+        raise error
+
+    async def main() -> None:
+        async with connections() as own:
+            book = AddressBook(10, 10, 100)
+            book.hear(b"peer", [address_at(1_001)], b"source")
+            book.hear(b"peer", [address_at(1_002)], b"other")
+            monkeypatch.setattr(own, "dial", fail)
+            with pytest.raises(UnreachableError):
+                await dialer_with(own, book, hearsay).connect(b"peer")
+
+    run(main)
+    assert sorted(found) == blamed

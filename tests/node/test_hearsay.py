@@ -28,7 +28,17 @@ def test_no_peer_is_the_source_of_what_a_peer_says_about_itself() -> None:
     book = AddressBook(10, 10, 100)
     book.hear(b"peer", [address_at(1_001)], b"source")
     book.hear(b"peer", [address_at(1_002)])
-    assert book.sources_of(b"peer") == [b"source"]
+    assert book.sources_of(b"peer", address_at(1_001)) == [b"source"]
+    assert book.sources_of(b"peer", address_at(1_002)) == []
 
     book.learn(b"peer", [address_at(1_003)])
-    assert book.sources_of(b"peer") == []
+    assert book.sources_of(b"peer", address_at(1_001)) == []
+
+
+def test_a_source_answers_for_its_own_addresses_alone() -> None:
+    book = AddressBook(10, 10, 100)
+    book.hear(b"peer", [address_at(1_001), address_at(1_002)], b"liar")
+    book.hear(b"peer", [address_at(1_002)], b"honest")
+
+    assert book.sources_of(b"peer", address_at(1_001)) == [b"liar"]
+    assert set(book.sources_of(b"peer", address_at(1_002))) == {b"liar", b"honest"}

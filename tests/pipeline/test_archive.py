@@ -99,6 +99,15 @@ def test_an_archive_has_one_writer_at_a_time(tmp_path: Path, capsys: Captured) -
     assert main(words) == 0
 
 
+def test_a_lock_leaves_no_new_folder_behind_and_removes_no_other(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for name in ("there", "new"):
+        with locked(tmp_path / name, "pipeline archive"):
+            pass
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    assert [*(tmp_path / "there").iterdir()] == []
+
+
 @pytest.mark.usefixtures("size")
 def test_history_goes_into_tables_and_comes_back_to_the_byte(
     tmp_path: Path, capsys: Captured

@@ -201,6 +201,24 @@ def test_a_master_that_cannot_be_used_is_named() -> None:
         sessions.start_session(sessions.SessionOptions(master=one))
 
 
+def test_a_master_with_an_impossible_name_is_an_error_in_one_line() -> None:
+    with pytest.raises(PipelineError, match=r"spark://a\.\.b:7077: no Spark master answers"):
+        sessions.check_reachable("spark://a..b:7077")
+
+
+def test_masters_have_names_and_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def fail(place: tuple[str, int], _: float) -> None:
+        asked.append(place)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", fail)
+    with pytest.raises(PipelineError):
+        sessions.check_reachable("spark://here:7077,[2001:4860::8888]:7078,10.0.0.1:7079")
+    assert asked == [("here", 7077), ("2001:4860::8888", 7078), ("10.0.0.1", 7079)]
+
+
 def test_a_setting_with_which_java_ends_at_once_has_a_remedy(tmp_path: Path) -> None:
     table_in(tmp_path / "e", GOOD)
     table_in(tmp_path / "s", WANTED)

@@ -1,7 +1,7 @@
 """`bench pipeline`: the processor time of stages on little data, beside that of an empty session.
 
 Each command is a process, measured with all processes that it starts; the empty session starts
-Java. Later stages of one session are measured in it, with its Java and Python processes.
+Java. A process of its own measures the later stages of a session, with all its processes.
 """
 
 from __future__ import annotations

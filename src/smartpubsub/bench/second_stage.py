@@ -1,4 +1,4 @@
-"""The processor time of stages on little data that are not the first ones of their session.
+"""The processor time of the later stages of a session, on little data.
 
 python -m smartpubsub.bench.second_stage FOLDER DATA MAPPING TRACE
 """

@@ -29,14 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _open_closed_streams() -> None:
     """Open the standard streams that the caller has closed, as `>&-` does.
 
-    Python has None in their place, and the next socket would get the number of a closed one.
+    Python has None in their place, and the next socket would get the number of a closed stream.
     """
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY), encoding="utf-8")
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     if sys.stderr is None:
-        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+        null = os.open(os.devnull, os.O_WRONLY)
+        sys.stderr = os.fdopen(null, "w", encoding="utf-8", errors="backslashreplace")
 
 
 def _run(given: Sequence[str]) -> int:

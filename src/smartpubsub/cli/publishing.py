@@ -62,8 +62,8 @@ def print_failure(document: object) -> None:
 
 
 def complain(problem: str) -> None:
-    """Print a problem as one line on standard error, if that has a reader left."""
-    with suppress(BrokenPipeError):
+    """Print a problem as one line on standard error, unless that cannot be written."""
+    with suppress(OSError):
         sys.stderr.write(f"smartpubsub: {problem}\n")
 
 

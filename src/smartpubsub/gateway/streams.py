@@ -339,7 +339,8 @@ class Streams:
                 journal.listener_count -= 1
                 journal.unused_since = trio.current_time()
                 if not journal.listener_count and not journal.was_read:
-                    self._forget(journal)  # The node was asked for history that it does not have.
+                    # For example, the client has asked for history that the node does not have.
+                    self._forget(journal)
 
     def _journal(self, source: Source) -> _Journal:
         journal = self._journals.get(source.name)

@@ -29,7 +29,7 @@ from smartpubsub.node.configuration import (
     wire_limits,
 )
 from smartpubsub.node.errors import LimitError, NodeClosedError, NotPromisedError
-from smartpubsub.node.identity import KEY_FILE, Identity, identity_in, peer_text
+from smartpubsub.node.identity import KEY_FILE, Identity, identity_in
 from smartpubsub.node.network_key import NetworkKey
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.storage.kept import PREFIX as KEPT_PREFIX
@@ -267,7 +267,7 @@ class Engine:
                 with trio.CancelScope(shield=True):  # A host cannot be cancelled while it starts.
                     await nursery.start(self._run, host)
                 self._host = host
-                for peer in self.convicted():  # The core may have restored them by now.
+                for peer in self.convicted():  # The core has restored them while the host started.
                     host.shun(peer)
                 nursery.start_soon(self.calls.end_late)
                 try:
@@ -371,19 +371,13 @@ class Engine:
         self.tracking.on_item(item, now)
         return [change for journal in self.journals[type(item)] for change in journal(item, now)]
 
-    def _shun(self, peer: Peer) -> None:
-        """Have no connections with a convicted peer."""
-        _log.warning("a peer is convicted", extra={"fields": {"peer": peer_text(peer)}})
-        if self._host is not None:
-            self._host.shun(peer)
-
     def _on_deliver(self, item: Any) -> None:
         kind = type(item)
         # A node whose peers are all gone works alone until one of them is back.
         if kind is Joined or kind is Alone:
             self._joined.set()
-        elif kind is Convicted and item.peer != self.identity.peer:
-            self._shun(item.peer)
+        elif kind is Convicted and self._host is not None and item.peer != self.identity.peer:
+            self._host.shun(item.peer)
         self.item_counts[kind.__name__] += 1
         for handle in self.on_deliver[kind]:
             handle(item)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -82,12 +82,10 @@ def check_archive_output(spark: MaybeSpark, out: str) -> None:
 
 @contextmanager
 def only_writer(spark: MaybeSpark, out: str) -> Iterator[None]:
-    """Lock an archive whose files are plain: its writers would add each other's files twice."""
+    """Lock an archive whose files are plain: two writers would add the same blocks twice."""
     folder = Folder(spark, out)
-    if folder.has_plain_files:
-        with locked(folder.local_path, "pipeline archive"):
-            yield
-    else:
+    is_plain = folder.has_plain_files
+    with locked(folder.local_path, "pipeline archive") if is_plain else nullcontext():
         yield
 
 

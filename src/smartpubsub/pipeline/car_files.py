@@ -79,8 +79,8 @@ def _reader(names: Sequence[str], paths: Sequence[str]) -> Callable[[Batches], B
 
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-    system, inner = file_system_of(path)
     with file_errors(path):
+        system, inner = file_system_of(path)
         file = system.open_input_stream(inner, compression=None, buffer_size=BATCH_BYTES)
     with file:
         yield file

@@ -318,9 +318,10 @@ def locked(place: Path, what: str) -> Iterator[None]:
     """Lock a folder on this machine: two writers would take or delete each other's files.
 
     `what` names the writer. The lock ends with the process that has it. A folder that did not exist
-    is there afterwards only if something was written to it.
+    is removed again if nothing was written to it.
     """
     with file_errors(str(place)):
+        is_new = not place.exists()
         place.mkdir(parents=True, exist_ok=True)
         lock = (place / _LOCK_FILE).open("w")
     with lock:
@@ -337,8 +338,9 @@ def locked(place: Path, what: str) -> Iterator[None]:
             yield
         finally:
             (place / _LOCK_FILE).unlink(missing_ok=True)
-            with suppress(OSError):
-                place.rmdir()  # Fails if there is something in it.
+            if is_new:
+                with suppress(OSError):  # Something is in it.
+                    place.rmdir()
 
 
 def require(folder: Folder, what: str) -> None:

@@ -42,8 +42,8 @@ ASK_EVERY_S = 0.2
 BYTES_HERE_MAX = 16 << 20
 """The size of a batch up to which the driver verifies it alone."""
 FILES_MAX = 32
-"""The number of files by which a table grows before they are joined. Each batch adds some, and a
-batch takes some 18 ms of processor time for each file that is there."""
+"""The number of files by which a table grows before the driver joins them. Each batch adds some,
+and takes some 18 ms of processor time for each file that is there."""
 NOTHING = Archived(0, 0, 0, 0, 0, 0)
 
 Tell = Callable[[str, Archived], None]
@@ -101,7 +101,7 @@ class _Files:
         """The number of files of each table when they were joined last."""
 
     def join(self) -> None:
-        """Join the files of those tables that have got many new ones."""
+        """Join the files of the tables that have many new ones."""
         from smartpubsub.pipeline import delta
 
         for path in self._paths:
@@ -131,18 +131,15 @@ def follow(
                 followed.add(done)
                 tell(source, done)
 
-    queries = [
-        _start(
-            *(spark, following, name, options),
-            partial(add, name=name, source=options.get("predicate", TOPICS)),
-        )
-        for name, options in following.sources()
-    ]
+    queries: list[StreamingQuery] = []
     # Queries raise the errors of batches, so py4j need not log them; they repeat interrupted ones.
     py4j = logging.getLogger("py4j")
     level = py4j.level
     py4j.setLevel(logging.CRITICAL + 1)
     try:
+        for name, options in following.sources():
+            of_stream = partial(add, name=name, source=options.get("predicate", TOPICS))
+            queries.append(_start(spark, following, name, options, of_stream))
         while not over.wait(ASK_EVERY_S):
             for query in queries:
                 if not query.isActive:

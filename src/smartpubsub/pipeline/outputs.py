@@ -219,7 +219,7 @@ PARQUET = Output()
 
 @contextmanager
 def _errors_of_writing(path: str) -> Iterator[None]:
-    """Name the place where a full disk ends a job, which Spark does not."""
+    """Name the place where a full disk ends a job; Spark names none."""
     try:
         with plain_errors():
             yield

@@ -48,7 +48,7 @@ _SERVER = re.compile(r"sc://(?P<host>[^/:;]+|\[[^]]+\])(:(?P<port>\d{1,5}))?(/.*
 _ON_THIS_MACHINE = re.compile(r"local(\[.*\])?|(local-cluster\[.*\])")
 _JAVA_ENDED = "JAVA_GATEWAY_EXITED"
 _MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s)://.+")
-_STANDALONE = re.compile(r"(?P<host>[^/:,]+|\[[^]]+\]):(?P<port>\d{1,5})")
+_STANDALONE = re.compile(r"(?P<host>[^][/:,]+|\[[^]]+\]):(?P<port>\d{1,5})")
 _LOOPBACK = re.compile(r"spark://(127\.0\.0\.1|localhost)(:.*)?")
 
 
@@ -147,22 +147,27 @@ def start_session(options: SessionOptions) -> SparkSession:
 
 
 def check_reachable(master: str) -> None:
-    """Raise an error if no master of a standalone cluster answers: Spark would name none."""
+    """Raise an error if no master of a standalone cluster answers; that of Spark names none."""
     places = [*_STANDALONE.finditer(master)] if master.startswith("spark://") else []
-    problem: OSError | None = None
+    problem: Exception | None = None
     for place in places:
-        try:
-            address = place["host"].strip("[]"), int(place["port"])
-            socket.create_connection(address, REACHED_S_MAX).close()
-        except OSError as error:
-            problem = error
-        else:
+        problem = _problem_at(place["host"].strip("[]"), int(place["port"]))
+        if problem is None:
             return
     if problem is not None:
         raise PipelineError(
             f"{master}: no Spark master answers ({problem}); start one with sbin/start-master.sh of"
             " Spark, or name another"
         )
+
+
+def _problem_at(host: str, port: int) -> Exception | None:
+    """Why no program answers at a place; None if one does."""
+    try:
+        socket.create_connection((host, port), REACHED_S_MAX).close()
+    except (OSError, UnicodeError) as error:  # UnicodeError: no host can have this name.
+        return error
+    return None
 
 
 def _connected(url: str, options: SessionOptions) -> SparkSession:
@@ -175,13 +180,12 @@ def _connected(url: str, options: SessionOptions) -> SparkSession:
             raise PipelineError(f"{name} is chosen where the server of Spark Connect is started")
     host, port = _server_of(url)
     # Spark would try silently for ten minutes.
-    try:
-        socket.create_connection((host, port), REACHED_S_MAX).close()
-    except OSError as error:
+    problem = _problem_at(host, port)
+    if problem is not None:
         raise PipelineError(
-            f"{url}: no server of Spark Connect answers at {host}:{port} ({error}); start one with"
-            " sbin/start-connect-server.sh of Spark"
-        ) from None
+            f"{url}: no server of Spark Connect answers at {host}:{port} ({problem}); start one"
+            " with sbin/start-connect-server.sh of Spark"
+        )
     ours = {name: value for name, value in settings_for(options).items() if name in IN_SESSION}
     # Hides warnings about whole tables that one task orders, which is intended.
     warnings.filterwarnings("ignore", message="WARN WindowExpression")

@@ -150,6 +150,7 @@ def check_output(spark: MaybeSpark, path: str, inputs: Sequence[str] = ()) -> No
         if not os.access(there, os.W_OK):
             raise PipelineError(
                 f"{path}: {there} cannot be written; change its permissions, or choose another"
+                " folder"
             )
     if not folder.exists():
         return

@@ -15,9 +15,9 @@ class Started(NamedTuple):
 
     incarnation: int = 0
     clock_set_us: int = 0
-    """By how much the node's clock was set since the last start, if the host knows it.
+    """By how much the node's clock was set since the last start; 0 if the host does not know it.
 
-    A time that was stored before is too low by this.
+    The times that the node stored before are too low by this.
     """
 
 

@@ -297,8 +297,8 @@ class RealRun:
     async def _end(self) -> None:
         """Inspect the nodes, and collect the last reports."""
         with trio.move_on_after(END_S_MAX):
-            # A run that is interrupted before has nodes that have not started, and none that a
-            # checker could judge.
+            # Before the workload, some nodes may not have started, and would not report; a checker
+            # has nothing to judge yet.
             if self.began_us:
                 await self._inspect_all()
             await self._cluster.end()

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from deltalake import DeltaTable
@@ -101,6 +102,24 @@ def test_a_stream_that_fails_ends_it_with_one_line(spark: SparkSession, tmp_path
 
     with pytest.raises(PipelineError, match=r"option 'node': .* does not exist"):
         followed_until(spark, following, lambda: True)
+
+
+def test_a_stream_that_cannot_start_ends_those_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Mock] = []
+
+    def start(*_: object) -> Mock:
+        if started:
+            raise PipelineError("the second one")
+        started.append(Mock())
+        return started[0]
+
+    monkeypatch.setattr(follow_module, "_start", start)
+    following = Following(node="n", out="o", predicates=("surf", "rain"))
+
+    with pytest.raises(PipelineError, match="the second one"):
+        follow(Mock(), following, threading.Event(), Mock())
+
+    started[0].stop.assert_called_once()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ the socket is in a temporary folder, and a symbolic link in the data folder poin
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import tempfile
@@ -30,17 +31,18 @@ def socket_in(folder: Path) -> Path:
 def listening(folder: Path) -> socket.socket:
     """Make a listening socket. The caller holds the lock of the folder."""
     remove(folder)  # A killed node leaves it behind.
-    path = (folder / SOCKET).absolute()
+    place = (folder / SOCKET).absolute()
     try:
-        if len(os.fsencode(path)) > _NAME_BYTES_MAX:
-            link, path = path, Path(_short_folder()) / SOCKET
-            link.symlink_to(path)
-        return _bound(path)
+        if len(os.fsencode(place)) <= _NAME_BYTES_MAX:
+            return _bound(place)
+        return _bound(_linked(place))
     except OSError as error:
         remove(folder)
+        remedy = "move away what is in its place"
+        if error.errno not in (errno.EADDRINUSE, errno.EEXIST):
+            remedy = "look whether the folder is writable and the disk has room"
         raise ControlError(
-            f"{path}: {error.strerror}; the node needs a control socket there, so move away what is"
-            " in its place"
+            f"{place}: {error.strerror}; the node needs a control socket there: {remedy}"
         ) from None
 
 
@@ -67,6 +69,17 @@ def _bound(path: Path) -> socket.socket:
         made.close()
         raise
     return made
+
+
+def _linked(place: Path) -> Path:
+    """Make a symbolic link to a short path; return that path."""
+    path = Path(_short_folder()) / SOCKET
+    try:
+        place.symlink_to(path)
+    except OSError:
+        path.parent.rmdir()
+        raise
+    return path
 
 
 def _short_folder() -> str:

@@ -1,9 +1,9 @@
 """Whether the log beside a SQLite file is damaged.
 
-SQLite reads a log up to the first frame whose checksum is wrong, as a transaction that a power cut
-has interrupted ends with one. So a flipped bit makes all later transactions disappear, and nothing
-says so. The storage syncs the log after each transaction: a power cut damages at most the last one.
-If a wrong frame is followed by more than one commit, the log is damaged.
+SQLite takes the first frame with a wrong checksum for the end of the log, because a power cut
+leaves such a frame. So a flipped bit hides all later transactions, and SQLite reports no error. The
+storage syncs the log after each transaction, so a power cut damages at most the last one. A log is
+damaged if there is more than one commit from the first wrong frame on.
 
 The format: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
 """
@@ -24,7 +24,7 @@ _WORD = "I" if array("I").itemsize == 4 else "L"
 
 
 def has_lost_commits(path: Path) -> bool:
-    """Whether a log has transactions behind a damaged frame."""
+    """Whether a log has transactions after a damaged one."""
     with path.open("rb") as file:
         header = file.read(_HEADER.size)
         if len(header) < _HEADER.size:

@@ -207,12 +207,13 @@ def _check(path: Path) -> None:
             f"{path} was written by another program; choose another data folder"
         )
     # A log that was left behind is read too; without one, only the file is opened.
-    mode = "mode=ro" if _log_of(path).exists() else "immutable=1"
-    if _log_of(path).exists() and has_lost_commits(_log_of(path)):
+    log = _log_of(path)
+    mode = "mode=ro" if log.exists() else "immutable=1"
+    if log.exists() and has_lost_commits(log):
         raise DamagedStorageError(
-            f"{_log_of(path)} is damaged, and transactions behind that place would be lost; put a"
-            f" backup of it and of {path.name} in their place, or move it away to start without"
-            " what it has"
+            f"{log} is damaged, and SQLite would lose the transactions after the damage; put"
+            f" backups of it and of {path.name} in their places, or move it away to start without"
+            " its transactions"
         )
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as database:
         version = _version(database)

@@ -76,11 +76,15 @@ class AddressBook:
         hearsay = [address for turn in in_turn for address in turn if address is not None]
         return tuple(dict.fromkeys((*own, *hearsay)))
 
-    def sources_of(self, peer: Peer) -> list[Peer]:
-        """The other peers that have stated addresses of a peer; none if it has stated them too."""
+    def sources_of(self, peer: Peer, address: bytes) -> list[Peer]:
+        """The other peers that have stated an address of a peer.
+
+        There are none if the peer has stated addresses itself.
+        """
         if peer in self._own:
             return []
-        return [source for source in self._hearsay.get(peer, {}) if source]
+        stated = self._hearsay.get(peer, {})
+        return [source for source, kept in stated.items() if source and address in kept]
 
     async def wait_for(self, peer: Peer) -> None:
         """Wait until an address of a peer is known."""

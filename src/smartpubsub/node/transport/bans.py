@@ -28,11 +28,13 @@ class Bans:
         if len(self._until) > self._count_max:
             self._until.popitem(last=False)
 
-    def convict(self, peer: Peer) -> None:
-        """Ban a convicted peer."""
+    def convict(self, peer: Peer) -> bool:
+        """Ban a convicted peer; return whether it was not banned as such before."""
+        is_new = peer not in self._convicted
         self._convicted[peer] = None
         if len(self._convicted) > self._count_max:
             self._convicted.popitem(last=False)
+        return is_new
 
     def is_banned(self, peer: Peer, now: float) -> bool:
         """Whether a peer is banned."""

@@ -1,8 +1,9 @@
 """By how much the clock of the machine was set between two starts of a node.
 
 A node stores times. If the clock was set while the node was down, an age that it computes from a
-stored time is wrong. The machine's uptime cannot be set, so the node stores with each start how far
-the time of day was ahead of it. If the machine has started again since, nothing is known.
+stored time is wrong. The machine's uptime cannot be set, so the node stores at each start how far
+the time of day was ahead of the uptime. If the machine has restarted since, a node cannot know by
+how much the clock was set.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.select import QuickClient
 from smartpubsub.node.transport.streams import (
     STREAM_ERRORS,
+    BannedError,
     ConnectionsRefusedError,
     Stream,
     StreamRefusedError,
@@ -182,7 +183,7 @@ class Connections:
     async def dial(self, peer: Peer, address: bytes) -> None:
         """Connect to a peer at an address."""
         if self._bans.is_banned(peer, trio.current_time()):
-            raise UnreachableError(f"{ID(peer)} is banned")
+            raise BannedError(f"{ID(peer)} is banned")
         try:
             with trio.fail_after(self._settings.dial_s):
                 await self._dial_any(peer, await resolved(Multiaddr(address)))

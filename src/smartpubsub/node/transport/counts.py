@@ -52,7 +52,7 @@ class Counts:
     """Questions, sent or received, whose stream ended before the answer."""
     failed_dials: int = 0
     unheeded: int = 0
-    """Answers of peers that had named too many peers which could not be reached."""
+    """Answers of peers that had named too many unreachable peers."""
     pruned: int = 0
     """Connections closed to make room for others."""
 

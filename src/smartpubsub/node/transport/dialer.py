@@ -12,7 +12,12 @@ from smartpubsub.node.transport.connections import Connections
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.hearsay import Hearsay
 from smartpubsub.node.transport.host_settings import HostSettings
-from smartpubsub.node.transport.streams import ConnectionsRefusedError, Stream, UnreachableError
+from smartpubsub.node.transport.streams import (
+    BannedError,
+    ConnectionsRefusedError,
+    Stream,
+    UnreachableError,
+)
 from smartpubsub.seam import Peer
 
 
@@ -126,9 +131,11 @@ class Dialer:
             try:
                 await self._connections.dial(peer, address)
                 return
+            except BannedError:
+                raise  # No other peer is to blame for that.
             except UnreachableError as error:
                 failures[address] = error
-                for source in self._book.sources_of(peer):
+                for source in self._book.sources_of(peer, address):
                     self._hearsay.on_failure(source, trio.current_time())
         if peer in self._connections:
             return  # The peer has dialled this node meanwhile.

@@ -1,10 +1,10 @@
-"""Whether what a peer says about other peers is heeded.
+"""Which peers name so many unreachable peers that a node no longer uses the peers they name.
 
-A peer can name thousands of invented peers at an address that is not theirs, so that all nodes that
-ask it connect to that address. So each dial that fails counts against the peers that have named the
-address. While a peer has used its share of such failures, the peers that it names are left out of
-its answers. Honest peers name few that are gone, and a peer that was dialled in vain is not dialled
-again for a time.
+A peer can name thousands of invented peers at the address of another machine, so that all nodes
+that ask it connect to that machine. So each dial that fails counts against the peers that have
+named the address. While a peer has used up its share of failures, the node removes the peers that
+it names from its answers. Honest peers use up little of theirs: they name few peers that are gone,
+and a node that could not reach a peer dials it again only after a time.
 """
 
 from __future__ import annotations

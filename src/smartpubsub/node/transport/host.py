@@ -735,8 +735,9 @@ class Host:
 
     def shun(self, peer: Peer) -> None:
         """Close the connections to a convicted peer, and have no others with it."""
-        self.bans.convict(peer)
-        self._spawn(self.connections.close, peer)
+        if self.bans.convict(peer):  # Pulsarcast delivers a conviction for each fork of an author.
+            _log.warning("a peer is convicted", extra={"fields": {"peer": peer_text(peer)}})
+            self._spawn(self.connections.close, peer)
 
     def _on_connection(self, peer: Peer, is_there: bool) -> None:
         if self.bans.is_banned(peer, trio.current_time()):

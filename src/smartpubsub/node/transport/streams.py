@@ -26,6 +26,10 @@ class UnreachableError(SmartPubSubError):
     """There is no connection to a peer and none could be made, or it does not speak a protocol."""
 
 
+class BannedError(UnreachableError):
+    """This node has no connections with the peer."""
+
+
 class ConnectionsRefusedError(UnreachableError):
     """The peer's machine refuses connections: no process listens where the peer did."""
 
