@@ -25,6 +25,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     KeepForAudits,
     Missed,
     Notify,
+    Probe,
     Raise,
     Recorded,
 )
@@ -146,6 +147,40 @@ def test_a_keeper_whose_answer_is_lost_gets_an_event_a_few_times() -> None:
     ]
     assert 1 < len(copies) <= keeper_copies.TRIES_MAX
     assert forest.held(9, "copies for keepers") == 0
+
+
+def copy_large_events(forest: Forest, count: int) -> None:
+    """Have node 9 send large events to node 3, all at one time."""
+    keeper, publisher = forest.contacts[3].peer, forest.contacts[9].peer
+    events = [
+        Publication.of(EventId(publisher, 0, 1_000 + n), SURF, bytes(40_000), b"")
+        for n in range(count)
+    ]
+
+    def send(scouts: ScoutSubs) -> None:
+        for event in events:
+            scouts._copies.send(keeper, event, "surf")
+
+    forest.poke(9, send)
+
+
+def test_large_copies_that_are_sent_together_have_a_probe_each() -> None:
+    """They do not all travel in one bundle."""
+    forest = Forest(10, SETTINGS)
+    before = forest.count(Probe)[3]
+    copy_large_events(forest, 3)
+    forest.run(SECOND // 2)
+
+    assert forest.count(KeepForAudits)[3] == 3
+    assert forest.count(Probe)[3] - before == 3
+
+
+def test_a_publisher_remembers_copies_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_copies, "COPIES_BYTES_MAX", 100_000)
+    forest = Forest(10, SETTINGS)
+    copy_large_events(forest, 3)
+
+    assert forest.held(9, "copies for keepers") == 2
 
 
 def test_keepers_forget_events_after_some_minutes() -> None:
