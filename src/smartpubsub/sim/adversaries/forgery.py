@@ -3,7 +3,8 @@
 It cannot sign for other nodes, so altered and invented events have its own signature. It sends
 nodes that look for a place in a tree to other adversaries, and names one of these as the shortcut
 past itself. It acknowledges and confirms the next event of a publisher before the event has come.
-An adversary that forks signs two events of its own under one number, and sends one half of its peers the second.
+An adversary that forks signs two events of its own under one number, and sends one half of its
+peers the second.
 """
 
 from __future__ import annotations
