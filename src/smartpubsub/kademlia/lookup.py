@@ -168,8 +168,8 @@ class Lookup:
     def closest(self) -> list[Candidate]:
         """The closest peers that have answered, at most k, the closest first.
 
-        With `counts_silent`, it chooses k peers among those that do not answer too, and then leaves
-        these out.
+        With `counts_silent`, peers that do not answer take up some of the k places, and the result
+        leaves them out.
         """
         silent = (State.SLOW, State.FAILED) if self._counts_silent else ()
         states = (State.ANSWERED, *silent)

@@ -495,7 +495,7 @@ def test_keepers_that_leave_events_out_are_asked_less() -> None:
 
 
 def asked_in_vain(forest: Forest) -> int:
-    """Have node 6 audit while nothing gets from it to keepers; how many answer within 3 s."""
+    """Have node 6 audit while its links to keepers lose everything; count the answers in 3 s."""
     before = len(answers(forest, 6))
     for keeper in range(5):
         forest.cut(6, keeper, SECOND // 10)
@@ -848,7 +848,7 @@ def test_a_subscriber_and_a_publisher_know_an_honest_keeper_in_common() -> None:
 
 
 def test_slow_nodes_do_not_make_a_node_take_its_network_for_small() -> None:
-    """A lookup that leaves slow nodes out finds few; the region became the whole network."""
+    """A lookup that leaves out slow nodes finds few, but that does not show a small network."""
     keepers = _keepers_in_a_network(60)
     before = keepers._outermost()
     assert before < KEY_BITS
@@ -864,9 +864,7 @@ def test_slow_nodes_do_not_make_a_node_take_its_network_for_small() -> None:
     assert keepers._spaced_us == never_us  # It will try again.
 
 
-def test_far_nodes_in_the_place_of_slow_ones_do_not_enlarge_a_region_beyond_the_known_nodes() -> (
-    None
-):
+def test_a_lookup_that_finds_far_nodes_counts_at_least_the_known_nodes() -> None:
     keepers = _keepers_in_a_network(60)
     keepers._regions.clear()
     keepers._spaced_us = -1 << 62

@@ -375,8 +375,8 @@ class Log:
     def _settle(self, cid: Cid) -> list[TopicEvent]:
         """Return the events that become whole when nothing is missing at and below an event.
 
-        This leaves out events that came before the node knew with which heads it begins, and that
-        are not above these: later events did not wait for them.
+        Events no higher than the heads that this node began with are not among them: they came
+        before the node knew these heads, and later events did not wait for them.
         """
         made_whole: list[TopicEvent] = []
         settled = [cid]
