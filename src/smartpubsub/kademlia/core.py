@@ -151,8 +151,8 @@ class Kademlia:
 
         `Found` has this node too, in its place among them, and at most k nodes. The lookup follows
         `paths` disjoint paths, or as many as the settings say. A peer that it does not wait for
-        does not count as failed. With `counts_silent`, peers that do not answer take up places, so
-        that `Found` has fewer peers and not farther ones.
+        does not count as failed. With `counts_silent`, peers that do not answer take up places:
+        `Found` then has fewer peers, and no farther ones in place of these.
         """
         number = self._start(
             Goal.CLOSEST,

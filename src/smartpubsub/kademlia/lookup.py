@@ -168,9 +168,10 @@ class Lookup:
     def closest(self) -> list[Candidate]:
         """The closest peers that have answered, at most k, the closest first.
 
-        Where peers count that do not answer, it has no farther peers in their places.
+        With `counts_silent`, peers that do not answer take up some of the k places, and the result
+        leaves them out.
         """
-        silent = [State.SLOW, State.FAILED] if self._counts_silent else []
+        silent = (State.SLOW, State.FAILED) if self._counts_silent else ()
         states = (State.ANSWERED, *silent)
         candidates = [c for c in self._by_peer.values() if c is not None and c.state in states]
         closest = sorted(candidates, key=lambda candidate: candidate.distance)[: self._k]

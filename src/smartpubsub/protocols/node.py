@@ -107,7 +107,7 @@ class NodeCore:
         self._looked_for: dict[int, Peer] = {}
         """The peers that lookups search for, by the number of the lookup."""
         self._awaited: dict[int, None] = {}
-        """The numbers of subscriptions that the node is to report when they are in force."""
+        """The numbers of subscriptions that the node reports once more when they are in force."""
         self._unbegun: list[Subscription] = []
         """Stored subscriptions that begin when the node has joined."""
         self._is_lonely = False
@@ -185,7 +185,7 @@ class NodeCore:
         return self._taken()
 
     def _notices(self, effects: Iterable[Effect], now: int) -> list[Effect]:
-        """The notices that protocols have not given with these effects."""
+        """Notices of awaited subscriptions in force, unless these effects have them already."""
         for effect in effects:
             if isinstance(effect, Deliver) and isinstance(effect.item, Subscribed):
                 self._awaited.pop(effect.item.subscription.number, None)

@@ -102,7 +102,7 @@ class ProtocolSpec:
     """How many nodes closest to an event's attribute keep it, if at least one of these must be
     honest and up; 0 if the protocol does not rely on them."""
     evidence: str = ""
-    """What its nodes convict others of, by what those have signed; empty if it convicts none."""
+    """The evidence by which its nodes convict others, such as `fork`; empty if there is none."""
     promises_order: bool = False
     """Whether it delivers a publisher's events to a subscription in the publisher's order."""
     clock_skew_us_max: int | None = None

@@ -19,6 +19,6 @@ class WorkloadError(SmartPubSubError, ValueError):
 
 
 class ScenarioError(WorkloadError):
-    """A scenario that cannot have these options, or no scenario."""
+    """The options do not fit the scenario, or no scenario has the name."""
 
     is_usage_error = True

@@ -120,7 +120,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 class _RefusedError(ValueError):
-    """Something that JSON allows, or Python reads, and a workload does not have."""
+    """Content that Python's JSON reader accepts and a workload must not have."""
 
 
 def _object(path: Path, number: int, content: bytes) -> dict[str, object]:
@@ -141,7 +141,7 @@ def _object(path: Path, number: int, content: bytes) -> dict[str, object]:
         fail("not a workload: too many brackets within brackets; write one flat object")
     except _RefusedError as error:
         fail(f"{error}")
-    except ValueError:  # Python reads no longer number, and names a function as the remedy.
+    except ValueError:  # A number is too long. Python's text names a Python function as the remedy.
         fail(f"a number has more than {sys.get_int_max_str_digits()} digits; write a shorter one")
     if not isinstance(value, dict):
         fail(

@@ -30,10 +30,10 @@ LATER_US = 5_000_000
 """How long a returning node takes to join, and to have its subscriptions in force."""
 PACE_US = 100_000
 OWN_OPTIONS = {"events": "--events", "publishers": "--publishers", "pace_us": "the pace"}
+"""The options that this scenario sets itself, and their names in an error text."""
 PUBLISHERS_MAX = 5
-"""How many of the nodes that are up publish at a step. In a large network, each step is a departure
-or a return of one node, and if all nodes published at each step, the number of deliveries would be
-the cube of the number of nodes."""
+"""How many of the nodes that are up publish at a step. At each step one node departs or returns. If
+all nodes published at each step, deliveries would grow with the cube of the number of nodes."""
 
 
 def small(setting: Setting) -> Phases:
@@ -89,11 +89,10 @@ class _Steps:
         yield [RestartNode(0, node), *self._published(LATER_US)]
 
     def _published(self, after_us: int) -> list[Action]:
-        """One event in each topic from every node that is up, or from some of many."""
+        """One event in each topic from each node that is up, or from `PUBLISHERS_MAX` of them."""
         published: list[Action] = []
-        # The first and the last: the last is the one that has returned.
-        half = PUBLISHERS_MAX // 2
-        up = self._up
+        up, half = self._up, PUBLISHERS_MAX // 2
+        # A node that has just returned is the first or the last.
         publishers = up if len(up) <= PUBLISHERS_MAX else [*up[: half + 1], *up[-half:]]
         for place, node in enumerate(publishers):
             for topic in TOPICS:

@@ -205,6 +205,21 @@ def test_an_event_that_came_before_the_first_heads_is_not_delivered_after_later_
     assert log.give_up(first.cid) == []
 
 
+def test_events_of_another_branch_are_delivered_before_the_event_that_merges_it() -> None:
+    """The branch is not higher than the heads that the node has begun with."""
+    first = ANN.event(TOPIC)
+    second, third = (ANN.event(TOPIC, first) for _ in range(2))
+    head, other = ANN.event(TOPIC, second), ANN.event(TOPIC, third)
+    merging = ANN.event(TOPIC, head, other)
+    log = Log()
+    log.start_at([(head.cid, head.height)], NOW - 10)
+
+    assert log.add(merging, is_chained=True) == []
+    assert log.add(other, is_chained=True) == []
+    assert log.add(third, is_chained=True) == []
+    assert log.give_up(first.cid) == [third, other, merging]
+
+
 def test_the_oldest_events_are_pruned_by_count_size_and_age() -> None:
     events = [ANN.event(TOPIC, now=NOW)]
     for number in range(1, 6):

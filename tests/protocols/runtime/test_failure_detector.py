@@ -199,6 +199,16 @@ def test_a_network_that_has_lost_a_probe_may_lose_messages_for_a_while() -> None
     assert not watch.at(620).may_lose_messages
 
 
+def test_a_lost_probe_counts_once_however_many_answers_come_after_it() -> None:
+    watch = Watch()
+    answered(watch, 0, count=2)
+    for second in range(100, 600, 25):
+        answered(watch, second)
+
+    assert watch.at(599).may_lose_messages
+    assert not watch.at(600).may_lose_messages
+
+
 def test_a_peer_that_answers_no_probe_along_with_messages_is_not_down() -> None:
     watch = Watch()
     watch.at(0).probe_along(PEER)

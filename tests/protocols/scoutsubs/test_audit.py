@@ -25,6 +25,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
     KeepForAudits,
     Missed,
     Notify,
+    Probe,
     Raise,
     Recorded,
 )
@@ -146,6 +147,40 @@ def test_a_keeper_whose_answer_is_lost_gets_an_event_a_few_times() -> None:
     ]
     assert 1 < len(copies) <= keeper_copies.TRIES_MAX
     assert forest.held(9, "copies for keepers") == 0
+
+
+def copy_large_events(forest: Forest, count: int) -> None:
+    """Have node 9 send large events to node 3, all at one time."""
+    keeper, publisher = forest.contacts[3].peer, forest.contacts[9].peer
+    events = [
+        Publication.of(EventId(publisher, 0, 1_000 + n), SURF, bytes(40_000), b"")
+        for n in range(count)
+    ]
+
+    def send(scouts: ScoutSubs) -> None:
+        for event in events:
+            scouts._copies.send(keeper, event, "surf")
+
+    forest.poke(9, send)
+
+
+def test_large_copies_that_are_sent_together_have_a_probe_each() -> None:
+    """They do not all travel in one bundle."""
+    forest = Forest(10, SETTINGS)
+    before = forest.count(Probe)[3]
+    copy_large_events(forest, 3)
+    forest.run(SECOND // 2)
+
+    assert forest.count(KeepForAudits)[3] == 3
+    assert forest.count(Probe)[3] - before == 3
+
+
+def test_a_publisher_remembers_copies_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_copies, "COPIES_BYTES_MAX", 100_000)
+    forest = Forest(10, SETTINGS)
+    copy_large_events(forest, 3)
+
+    assert forest.held(9, "copies for keepers") == 2
 
 
 def test_keepers_forget_events_after_some_minutes() -> None:
@@ -460,7 +495,7 @@ def test_keepers_that_leave_events_out_are_asked_less() -> None:
 
 
 def asked_in_vain(forest: Forest) -> int:
-    """Have node 6 audit while nothing gets from it to keepers; how many answer within 3 s."""
+    """Have node 6 audit while its links to keepers lose everything; count the answers in 3 s."""
     before = len(answers(forest, 6))
     for keeper in range(5):
         forest.cut(6, keeper, SECOND // 10)
@@ -813,7 +848,7 @@ def test_a_subscriber_and_a_publisher_know_an_honest_keeper_in_common() -> None:
 
 
 def test_slow_nodes_do_not_make_a_node_take_its_network_for_small() -> None:
-    """A lookup that leaves slow nodes out finds few; the region became the whole network."""
+    """A lookup that leaves out slow nodes finds few, but that does not show a small network."""
     keepers = _keepers_in_a_network(60)
     before = keepers._outermost()
     assert before < KEY_BITS
@@ -829,9 +864,7 @@ def test_slow_nodes_do_not_make_a_node_take_its_network_for_small() -> None:
     assert keepers._spaced_us == never_us  # It will try again.
 
 
-def test_far_nodes_in_the_place_of_slow_ones_do_not_enlarge_a_region_beyond_the_known_nodes() -> (
-    None
-):
+def test_a_lookup_that_finds_far_nodes_counts_at_least_the_known_nodes() -> None:
     keepers = _keepers_in_a_network(60)
     keepers._regions.clear()
     keepers._spaced_us = -1 << 62

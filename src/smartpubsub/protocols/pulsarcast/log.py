@@ -118,6 +118,9 @@ class Log:
         """Incomplete events, and how many of their parents are missing or incomplete."""
         self._above: dict[Cid, list[TopicEvent]] = {}
         """For each missing or incomplete event, the incomplete events that wait for it."""
+        self._passed: dict[Cid, None] = {}
+        """Incomplete events that came before this node knew the heads that it begins with, and that
+        are not above these heads: later events do not wait for them."""
         self._checked: tuple[object, ...] = ()
         """The state that `check` has last found valid."""
 
@@ -160,6 +163,8 @@ class Log:
                 self._start = max(self._start, height)
                 if cid not in self._links:
                     self.heads[cid] = height
+        incomplete = [self.events[cid] for cid in self._lacks if cid in self.events]
+        self._passed |= {one.cid: None for one in incomplete if one.height <= self._start}
 
     def set_floor(self, floor_us: int) -> None:
         """Until the log is settled, do not need the parents of events from before a time."""
@@ -375,8 +380,7 @@ class Log:
     def _settle(self, cid: Cid) -> list[TopicEvent]:
         """Return the events that become whole when nothing is missing at and below an event.
 
-        This leaves out events that came before the node knew with which heads it begins, and that
-        are not above these: later events did not wait for them.
+        This leaves out events that later events have passed.
         """
         made_whole: list[TopicEvent] = []
         settled = [cid]
@@ -387,7 +391,9 @@ class Log:
                     del self._lacks[event.cid]
                     self._make_whole(event)
                     settled.append(event.cid)
-                    if event.height > self._start:
+                    if event.cid in self._passed:
+                        del self._passed[event.cid]
+                    else:
                         made_whole.append(event)
         return made_whole
 

@@ -27,7 +27,7 @@ UNANSWERED_COUNT_MAX = 32
 """How many unanswered probes of a peer the detector remembers: a slow peer answers them late."""
 
 ANSWERED_COUNT_MIN = 16
-"""After so many answers to probes, and none that was lost, the network seems to lose nothing."""
+"""With fewer answers to probes, a node does not know whether the network loses messages."""
 
 
 class PeerDown(NamedTuple):
@@ -118,7 +118,7 @@ class FailureDetector:
         An answer that comes too late for its probe still measures the round trip.
         """
         self._lost_us = -FOREVER_US
-        """When an answer last showed that the network has lost a message."""
+        """When this node sent the last probe that the network has lost, or whose answer it has."""
         self._answer_count = 0
 
     # --- queries ---
@@ -161,7 +161,7 @@ class FailureDetector:
     def may_lose_messages(self) -> bool:
         """Whether the network may lose messages.
 
-        It has lost one lately, or this node has had too few answers to know.
+        It has lost a probe lately, or this node has had too few answers to know.
         """
         is_known = self._answer_count >= ANSWERED_COUNT_MIN
         return not is_known or self._outbox.now - self._lost_us < self._settings.forget_us
@@ -264,8 +264,10 @@ class FailureDetector:
     def on_answer(self, peer: Peer, number: int, incarnation: int) -> int:
         """Take a peer's answer to an awaited probe; return the round trip."""
         unanswered = self._unanswered[peer]
-        if next(iter(unanswered)) != number:  # An earlier probe, or its answer, was lost.
-            self._lost_us = self._outbox.now
+        for earlier, sent_us in unanswered.items():
+            if earlier == number:
+                break
+            self._lost_us = max(self._lost_us, sent_us)  # The probe was lost, or its answer.
         self._answer_count += 1
         sent_us = unanswered.pop(number)
         if not unanswered:

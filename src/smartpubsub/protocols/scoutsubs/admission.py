@@ -55,7 +55,7 @@ def _key_before(part: Raise) -> EventKey:
 
 
 def _raised_again(record: Record) -> Raise:
-    """The message that takes a kept event to another rendezvous."""
+    """The message in which this node sends a kept event to another rendezvous."""
     event, attribute, hops, wants_all, age_ms = record
     return Raise(event, attribute, 0, hops, True, wants_all, age_ms, is_permitted=True)
 
@@ -319,7 +319,7 @@ class Admission:
                 was_kept and self._dissemination.root_flight(key) is None
             ):
                 flight = self._flight(part)
-                # It was the publisher's or a replica's: another rendezvous may not have it.
+                # Only a publisher or a replica had it, so another rendezvous may lack it.
                 self._keep_recent(_raised_again(part), flight.began_us)
                 self._begin_again(flight)
 
@@ -368,7 +368,7 @@ class Admission:
                 self.take_over(record.attribute, (record,))
 
     def has_completed(self, key: EventKey) -> bool:
-        """Whether this node knows that an event is completed, so no replica has to keep it."""
+        """Whether this node knows that an event is completed, and no replica has to keep it."""
         if self._dissemination.root_flight(key) is not None or key in self._replicas.kept:
             return False
         was_here = key in self._admitted and key not in self._disowned

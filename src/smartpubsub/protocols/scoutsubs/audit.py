@@ -49,8 +49,8 @@ SLACK_US = SECOND
 FILTERS_MAX = 100
 """A node with more filters in a tree asks for all events of the tree."""
 TRIES_MAX = 3
-"""How often a node sends a question that a keeper does not answer. Without the answer of the only
-honest keeper that it asks, an audit shows nothing."""
+"""How often a node sends a question that a keeper does not answer. An audit may ask only one honest
+keeper, and shows nothing without its answer."""
 LEFT_OUT_MAX = 3
 """While links seem to be full, a node leaves out at most this many audits in a row. Up to the next
 one, less time passes than keepers keep an event."""
@@ -72,15 +72,12 @@ TREES_MAX = 1_000
 
 
 class _Question(NamedTuple):
-    """A question to a keeper: when it was asked, and for events of which times."""
+    """A question to a keeper: when it was first asked, and for events of which times."""
 
-    number: int
+    part: Audit
     asked_us: int
     since_us: int
     until_us: int
-    filters: tuple[Predicate, ...]
-    had: tuple[int, ...]
-    part: Audit
     tries: int = 1
 
 
@@ -221,7 +218,7 @@ class Auditor:
         """Since when a subscription is in force, also if the node has restarted since.
 
         The node may have missed events of that time that are promised to it. If its clock was set
-        back, any event that keepers still keep may be one of them.
+        back and the host did not notice, any event that keepers still keep may be one of them.
         """
         now, since_us = self._outbox.now, self._persistence.take_since(number)
         if since_us is not None and since_us <= now:
@@ -358,9 +355,7 @@ class Auditor:
     def _ask(self, tree: str, audited: _AuditedTree, peer: Peer) -> None:
         since_us = audited.answered_us.get(peer, min(audited.since_us.values()))
         part, until_us = self._question(tree, audited, since_us)
-        now = self._outbox.now
-        asked = _Question(part.number, now, since_us, until_us, part.filters, part.had, part)
-        audited.asked[peer] = asked
+        audited.asked[peer] = _Question(part, self._outbox.now, since_us, until_us)
         self._outbox.queue(peer, part)
         self._deadlines.set((tree, peer), self._times.timeout_us_for(peer))
 
@@ -422,7 +417,7 @@ class Auditor:
         """Whether a keeper was asked a question that it has not answered."""
         audited = self._trees.get(part.attribute)
         asked = None if audited is None else audited.asked.get(peer)
-        return asked is not None and asked.number == part.number
+        return asked is not None and asked.part.number == part.number
 
     def on_audited(self, peer: Peer, part: Audited) -> None:
         """Deliver the missed events that a keeper names, and ask again soon."""
@@ -528,7 +523,7 @@ class Auditor:
     def _keep_answer(
         self, audited: _AuditedTree, peer: Peer, part: Audited, question: _Question
     ) -> None:
-        tree, wanted, had = part.attribute, question.filters, question.had
+        tree, wanted, had = part.attribute, question.part.filters, question.part.had
         if part.question and part.question != question_hash(tree, wanted, had):
             self._outbox.reject("audited events")
             return

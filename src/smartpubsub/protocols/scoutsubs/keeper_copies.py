@@ -21,9 +21,13 @@ from smartpubsub.seam import Peer
 
 COPIES_TIMER = "copies"
 COPIES_MAX = 10_000
-"""How many copies a node remembers until they have arrived; it sends further ones only once."""
+COPIES_BYTES_MAX = 64 << 20
+"""How many copies a node remembers until they have arrived, and their size; it sends further ones
+only once."""
 TOGETHER_MAX = 16
-"""How many copies travel with one probe: far fewer than a bundle has room for."""
+TOGETHER_BYTES_MAX = 1 << 16
+"""How many copies travel with one probe, and their size, unless there is one: far less than a
+bundle has room for."""
 PROBES_MAX = 16
 """How many probes of one keeper are unanswered at a time: fewer than the failure detector
 remembers."""
@@ -39,6 +43,11 @@ class _Copies:
     events: list[tuple[Publication, str]] = field(default_factory=list)
     """The events and their trees."""
 
+    @property
+    def size(self) -> int:
+        """The size of the events."""
+        return sum(event.wire_bytes for event, _ in self.events)
+
 
 @dataclass(eq=False)
 class KeeperCopies:
@@ -52,6 +61,8 @@ class KeeperCopies:
         self._sent: dict[Peer, dict[int, _Copies]] = {}
         """By keeper and the number of the probe: copies that may not have arrived."""
         self._count = 0
+        self.bytes_held = 0
+        """The size of all copies that may not have arrived."""
         self._deadlines: Deadlines[tuple[Peer, int]] = Deadlines(self._outbox, COPIES_TIMER)
 
     def __len__(self) -> int:
@@ -63,21 +74,27 @@ class KeeperCopies:
 
     def _send(self, peer: Peer, event: Publication, tree: str, tries: int) -> None:
         self._outbox.queue(peer, KeepForAudits(event, tree, False))
-        if self._count >= COPIES_MAX or not self._detector.may_lose_messages:
+        if not self._detector.may_lose_messages or not self._may_remember(event):
             return
         sent = self._sent.setdefault(peer, {})
         copies = sent[next(reversed(sent))] if sent else None
-        if copies is None or not self._has_room(copies, tries):
+        if copies is None or not self._has_room(copies, event, tries):
             if len(sent) >= PROBES_MAX:
                 return
             copies = self._begin(peer, sent, tries)
         copies.events.append((event, tree))
         self._count += 1
+        self.bytes_held += event.wire_bytes
 
-    def _has_room(self, copies: _Copies, tries: int) -> bool:
+    def _may_remember(self, event: Publication) -> bool:
+        has_room = self.bytes_held + event.wire_bytes <= COPIES_BYTES_MAX
+        return has_room and self._count < COPIES_MAX
+
+    def _has_room(self, copies: _Copies, event: Publication, tries: int) -> bool:
         """Whether a further copy can travel with some: they are in the bundle that is next."""
         is_next = copies.sent_us == self._outbox.now and copies.tries == tries
-        return is_next and len(copies.events) < TOGETHER_MAX
+        is_small = copies.size + event.wire_bytes <= TOGETHER_BYTES_MAX
+        return is_next and is_small and len(copies.events) < TOGETHER_MAX
 
     def _begin(self, peer: Peer, sent: dict[int, _Copies], tries: int) -> _Copies:
         number = self._detector.probe_along(peer)
@@ -108,6 +125,7 @@ class KeeperCopies:
         if not sent:
             del self._sent[peer]
         self._count -= len(copies.events)
+        self.bytes_held -= copies.size
         return copies
 
     def check(self) -> None:
@@ -116,6 +134,8 @@ class KeeperCopies:
         assert all(1 <= len(sent) <= PROBES_MAX for sent in self._sent.values())
         assert all(1 <= len(copies.events) <= TOGETHER_MAX for copies in every)
         assert all(1 <= copies.tries <= TRIES_MAX for copies in every)
-        assert self._count == sum(len(copies.events) for copies in every)
+        assert all(c.size <= TOGETHER_BYTES_MAX or len(c.events) == 1 for c in every)
+        assert self._count == sum(len(copies.events) for copies in every) <= COPIES_MAX
+        assert self.bytes_held == sum(copies.size for copies in every) <= COPIES_BYTES_MAX
         assert len(self._deadlines) == len(every)
         self._deadlines.check()

@@ -96,7 +96,7 @@ class TreeKeepers:
         self._spacing: Key = 0
         """How far apart nodes are, by lookups around random places; 0 if it is not known."""
         self._spacings: list[Key] = []
-        """The same, by place, of the lookups that are under way."""
+        """The estimates of the current lookups around random places that have ended."""
         self._spaced_us = -1 << 62
         self._waiting: dict[str, None] = {}
         """Trees whose region will be looked up when the spacing is known."""
@@ -119,11 +119,11 @@ class TreeKeepers:
         return [*([*bands[power]] for power in outer[:ASKED_APART]), inner]
 
     def _closest(self, tree: str) -> list[Peer]:
-        """The closest nodes to a tree's key by the last lookup.
+        """The closest nodes to a tree's key, by the last lookup and by the routing table.
 
-        The lookup did not wait for slow nodes. Those that this node knows count too. Otherwise a
-        publisher would leave them out, and a subscriber would not ask them for the events that only
-        they keep.
+        The lookup did not wait for slow nodes. If the slow nodes of the routing table did not count
+        too, a publisher would leave them out, and a subscriber would not ask them for the events
+        that only they keep.
         """
         found = self._roots.found(tree)
         local = self._kademlia.closest_local(tree.encode(), 2 * self._settings.backups + 1)
@@ -154,10 +154,10 @@ class TreeKeepers:
         return tree in self._waiting or self._under_way[tree] > 0
 
     def on_departed(self, peer: Peer) -> None:
-        """Drop a keeper that has left; it counts no longer among those that should sign.
+        """Drop a keeper that has left: the publisher needs no signature of it any more.
 
-        It says so itself, or its machine does. A keeper that is merely silent stays: an attacker
-        that delays its messages must not make fewer signatures suffice.
+        The keeper or its machine has said that it has left. A silent keeper stays: an attacker that
+        delays messages of keepers must not reduce the number of signatures that are enough.
         """
         for region in self._regions.values():
             for band in region.bands.values():

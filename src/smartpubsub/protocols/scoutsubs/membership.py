@@ -57,8 +57,8 @@ VERIFIED_AT_ONCE_MAX = 16
 """How many lookups may be under way before the verification of another root waits."""
 REDIRECTS_MAX = 32
 REDIRECTS_US = 10 * SECOND
-"""So often in this time, a parent may send a node on to another one. Honest parents send it down
-the tree, which is far less deep."""
+"""How many times within this time a node lets parents send it on to others. Honest parents send it
+down the tree, which is far less deep."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class TreePlace:
     role: Role = Role.SEEKING
     parent: Contact | None = None
     redirects: int = 0
-    """How often parents have sent this node on to another since `redirected_us`."""
+    """How often parents have sent this node on to others since `redirected_us`."""
     redirected_us: int = -1 << 62
 
     def move(self, trigger: str) -> None:
@@ -222,8 +222,8 @@ class TreeMembership:
         """Move to the parent that the current one names; return whether the node does.
 
         The current one has kept no filters, so there is nothing to withdraw. Lying nodes can send
-        this one to each other without end. So it ignores what comes too often, repeats its
-        announcement to the same parent after a while, and blames it.
+        this one to each other without end. So it ignores a redirect beyond the limit, blames the
+        parent, and after a while repeats its announcement to this parent.
         """
         tree, now = self.trees[attribute], self._outbox.now
         if now - tree.redirected_us >= REDIRECTS_US:

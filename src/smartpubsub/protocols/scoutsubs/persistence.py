@@ -335,7 +335,10 @@ class Persistence:
                 past.append((record.event, record.attribute))
             else:
                 self._records.append((owner, record))
-                self._charge(key, record.event.id.publisher, owner)
+                if self._clock_set_us:  # The next start does not know by how much it was set.
+                    self.keep_record(record, owner)
+                else:
+                    self._charge(key, record.event.id.publisher, owner)
         for key in [key for key in self._marked_in if key not in self._sizes]:
             self._forget_mark(key)
         return past

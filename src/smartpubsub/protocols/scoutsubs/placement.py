@@ -42,7 +42,7 @@ class _PlacedEvent:
     wants_answer: bool
     sent: dict[Peer, None] = field(default_factory=dict)
     asked: dict[Peer, None] = field(default_factory=dict)
-    """The keepers among them that were asked to sign."""
+    """The keepers among these that this node has asked to sign."""
     placed: dict[Peer, None] = field(default_factory=dict)
     """The keepers that have signed for a place, and can be convicted if they forget the event."""
     signed: dict[Peer, bytes] = field(default_factory=dict)
@@ -157,7 +157,7 @@ class Placement:
         )
 
     def on_departed(self) -> None:
-        """Count the signatures again: fewer may suffice since a keeper has left."""
+        """Count the signatures again: without a keeper that has left, fewer are enough."""
         for key in list(self._placed):
             self._conclude_if_signed(key)
 
@@ -193,9 +193,10 @@ class Placement:
             return []  # The event may still wait until the keepers are known.
         del self._placed[key]
         if not self._settings.keeper_quorum:
-            # They are not asked again. The request to each of them may have been lost.
-            for peer in [peer for peer in placed.asked if peer not in placed.signed]:
-                self._copies.send(peer, placed.event, key[1])
+            # This node asks no keeper again. Each request without a signature may have been lost.
+            for peer in placed.asked:
+                if peer not in placed.signed:
+                    self._copies.send(peer, placed.event, key[1])
         return [Holder(*item) for item in placed.signed.items()]
 
     def on_admitted(self, key: EventKey) -> None:

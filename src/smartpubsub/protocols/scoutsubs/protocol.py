@@ -64,6 +64,7 @@ from smartpubsub.protocols.scoutsubs.fragments import INCOMPLETE_COUNT_MAX, Reas
 from smartpubsub.protocols.scoutsubs.history import History, HistoryAntiEntropy
 from smartpubsub.protocols.scoutsubs.inspection import ScoutView, TreeView
 from smartpubsub.protocols.scoutsubs.keeper_copies import (
+    COPIES_BYTES_MAX,
     COPIES_MAX,
     COPIES_TIMER,
     KeeperCopies,
@@ -917,6 +918,7 @@ class ScoutSubs:
             Bound("bytes of events for audits", self._audits_kept.bytes_held, KEPT_BYTES_MAX),
             Bound("events without signatures of keepers", len(self._placement), records),
             Bound("copies for keepers", len(self._copies), COPIES_MAX),
+            Bound("bytes of copies for keepers", self._copies.bytes_held, COPIES_BYTES_MAX),
             Bound("audited trees", len(self._auditor), TREES_MAX),
             Bound("replays", len(replay), settings.recall_count_max),
             Bound("history fetches", len(self._anti_entropy), settings.tree_count_max),

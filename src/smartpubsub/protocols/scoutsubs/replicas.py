@@ -35,7 +35,7 @@ COMPLETED_COUNT_MAX = 10_000
 NO_COPY = 0
 """The version of a copy that is missing."""
 ASK_US = MINUTE
-"""After this time, a replica asks the owner of an event for the first time whether it is completed.
+"""After this time, a replica first asks the owner of an event whether the event is completed.
 
 Then it asks at twice the event's age each time: an event may wait long for a child that is down.
 """
@@ -378,14 +378,14 @@ class EventReplicas:
             self._completed[id.publisher, attribute] = max(id, newest)
 
     def ask_soon(self, key: EventKey) -> None:
-        """Ask the owner of an event at the next tick: it may have completed the event meanwhile."""
+        """Ask the owner of an event at the next tick whether it has completed the event."""
         self.kept[key].ask_us = self._outbox.now
 
     def ask_owners(self) -> None:
         """Tell the owners of some events that this node still keeps them.
 
-        An owner that has completed an event answers with another `Done`: this node was away when
-        the owner sent it, or the message was lost.
+        An owner that has completed an event answers with another `Done`. Its first one was lost, or
+        this node was away.
         """
         now = self._outbox.now
         for key, kept in self.kept.items():

@@ -34,13 +34,14 @@ def backed_off(timeout_us: int, transmissions: int, *, was_heard: bool) -> int:
 
 
 class _LateAnswer(NamedTuple):
-    """An answer to a probe that took longer than any timeout for all peers allows."""
+    """An answer to a probe that took longer than the longest timeout for all peers allows."""
 
     usual_us: int
-    """The usual time before the first of such answers in a row."""
+    """The usual response time before the first of several such answers in a row."""
     sent_us: int
-    """When the probe was sent, and when the answer came."""
+    """When this node sent the probe."""
     came_us: int
+    """When the answer came."""
 
 
 class ResponseTimes:
@@ -62,14 +63,14 @@ class ResponseTimes:
         self._slow_us: dict[Peer, int] = {}
         """The response times of peers that need longer than the maximum for all."""
         self._late: dict[Peer, _LateAnswer] = {}
-        """The last answers of peers that took that long."""
+        """By peer: its last answer, if it was late."""
 
     def sample(self, us: int, transmissions: int = 1) -> None:
         """Take the response time of a request, unless it was retransmitted."""
         self._usual.sample(us, transmissions=transmissions)
 
     def sample_probe(self, peer: Peer, us: int, now: int) -> None:
-        """Take the response time of a probe that is answered now; it may exceed the timeout.
+        """Take the response time of a probe whose answer comes now; it may exceed the timeout.
 
         A peer that was paused answers all probes of that time at once, and later ones fast. Its
         link is not full, and its late answers say nothing about other peers.

@@ -68,7 +68,7 @@ class Crowd:
             for node, adversary in enumerate(joining.values(), nodes)
             if adversary.value
         }
-        """By sybil that joins during the workload: how long after its begin."""
+        """By sybil that joins during the workload: how long after the begin of the workload."""
         contacts = [*honest, *(_contact(nodes + n, peer) for n, peer in enumerate(self.sybils))]
         self.by_node |= dict(enumerate(joining.values(), nodes))
         publishing = [action.node for action in self._published]

@@ -1,9 +1,10 @@
 """Forged messages: an adversary alters what it sends, invents events, and repeats old messages.
 
 It cannot sign for other nodes, so altered and invented events have its own signature. It sends
-nodes that look for a place in a tree to other adversaries, names one as the shortcut past itself,
-and acknowledges and confirms the next event of a publisher before that has come. An adversary
-that forks signs two events of its own under one number, and sends one half of its peers the second.
+nodes that look for a place in a tree to other adversaries, and names one of these as the shortcut
+past itself. It acknowledges and confirms the next event of a publisher before the event has come.
+An adversary that forks signs two events of its own under one number, and sends one half of its
+peers the second.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _INVENTED = 1 << 20
 class Forger:
     """Forges the messages that one adversary should send.
 
-    `named` returns the peers to which it sends others.
+    `named` returns all adversaries; it sends other nodes to them.
     """
 
     def __init__(
@@ -46,10 +47,14 @@ class Forger:
         self._late: deque[Any] = deque(maxlen=REPEATED_MAX)
 
     def forged(self, peer: Peer, message: Any) -> list[Any]:
-        """What a peer gets: altered parts, invented parts, and an old message."""
-        others = [contact for contact in self._named() if contact.peer not in (self._own, peer)]
-        is_accomplice = len(others) < len(self._named()) - 1
-        elsewhere = partial(self._elsewhere, () if is_accomplice else others)
+        """What a peer gets: altered parts, invented parts, and an old message.
+
+        A forger sends no adversary elsewhere.
+        """
+        named = self._named()
+        is_accomplice = any(contact.peer == peer for contact in named)
+        others = [contact for contact in named if contact.peer != self._own and not is_accomplice]
+        elsewhere = partial(self._elsewhere, others)
         altered = self._mapped(message, self._altered, _flipped, elsewhere)
         invented = self._mapped(message, self._invented, self._bypassing, self._early)
         if altered == invented == message:
@@ -67,7 +72,7 @@ class Forger:
         change_block: Callable[[bytes], bytes],
         change_part: Callable[[Any], Any],
     ) -> Any:
-        """A message in which all events of other nodes are changed, and parts without events."""
+        """A message with other events and blocks in place of other nodes', and with other parts."""
 
         def changed(event: Publication) -> Publication:
             return event if event.id.publisher == self._own else change(event)
@@ -75,7 +80,7 @@ class Forger:
         return _mapped(message, changed, change_block, change_part)
 
     def _elsewhere(self, others: Sequence[Contact], part: Any) -> Any:
-        """A part that sends its receiver to another adversary."""
+        """A part that sends its receiver to one of some adversaries."""
         if not others:
             return part
         self._redirected += 1
@@ -88,7 +93,7 @@ class Forger:
         return part
 
     def _early(self, part: Any) -> Any:
-        """A part that is about the next event of a publisher."""
+        """A part about the next event of a publisher, which has not come yet."""
         match part:
             case scout.Confirm(id) | scout.Completed(id):
                 return part._replace(id=id._replace(number=id.number + 1))

@@ -185,7 +185,7 @@ class Experiment:
         self.journal.ended_us = self.world.now
 
     def _plan_adversaries(self) -> None:
-        """Plan the calls of adversaries, and when those join that join late."""
+        """Plan the calls of adversaries, and the joins of those that join during the workload."""
         for action in self.crowd.calls():
             self.world.at(self.began_us + action.at_us, partial(self._act, action))
         for node, after_us in self.crowd.late_us.items():
@@ -316,7 +316,7 @@ class Experiment:
         self._join_late(new.number)
 
     def _join_late(self, number: int) -> None:
-        """Have a node join by way of any live node that was there before."""
+        """Have a node join through any other live node, except an adversary that joins late."""
         late = (number, *self.crowd.late_us)
         there = [h.number for h in self.world.hosts if h.is_up and h.number not in late]
         rng = stream(self.options.seed, "newcomer", str(number))

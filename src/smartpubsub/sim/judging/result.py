@@ -98,7 +98,10 @@ class Result:
         }
 
     def _convicted_by(self) -> Mapping[str, Mapping[str, int]]:
-        """By kind of adversary and by evidence, how many were convicted."""
+        """How many adversaries honest nodes have convicted, by kind and by evidence.
+
+        Each protocol has one kind of evidence at most.
+        """
         evidence = protocol_of(self.experiment).evidence
         counts = self.experiment.convicted_counts
         return {kind: {evidence: count} for kind, count in counts.items()}

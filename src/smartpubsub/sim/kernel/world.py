@@ -78,7 +78,7 @@ class Host:
     paused_until: int = 0
     skew_us: int = 0
     clock_set_us: int = 0
-    """What the host says about its clock at the next restart."""
+    """What `Started` says at the next restart, by how much the host's clock was set."""
     drift_ppm: int = 0
     turn_count: int = 0
     """How many events and calls its core has handled."""

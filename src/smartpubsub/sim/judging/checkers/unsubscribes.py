@@ -31,9 +31,8 @@ def check_unsubscribes(facts: Facts) -> Judgement:
 def check_lapses(facts: Facts) -> Judgement:
     """Check that no node keeps filters for a node that has long been down.
 
-    A case is one peer that an inspected node keeps filters for. A node that starts again keeps the
-    filters that it has stored until they were not renewed in time: it does not know how long it was
-    down.
+    A case is one peer that an inspected node keeps filters for. A node that starts again does not
+    know how long it was down, so it keeps stored filters for as long after its start.
     """
     judgement = Judgement()
     longest_us = 2 * facts.refresh_us + LAST_WORDS_US
@@ -121,7 +120,7 @@ def _down_since(facts: Facts, node: int, at: int) -> int | None:
 
 
 def _up_since(facts: Facts, node: int, at: int) -> int:
-    """When a node that is up started last."""
+    """When a node that is up started last; 0 if it never was down."""
     ends = [span.end_us for span in facts.journal.downs.get(node, []) if span.end_us is not None]
     return max((end_us for end_us in ends if end_us <= at), default=0)
 
