@@ -59,3 +59,24 @@ def test_links_that_become_slow_are_links_full_and_recover() -> None:
     for _ in range(40):
         link.ask(20 * MS)
     assert not link.asks.are_links_full
+
+
+def test_only_the_oldest_of_the_overdue_requests_to_a_peer_is_repeated() -> None:
+    effects: list[Effect] = []
+    asks, settings = Asks(Settings(), effects), Settings()
+    for _ in range(3):
+        asks.ask(PEER, Message(Kind.FIND_NODE), now=0)
+    asks.ask(Contact.of(b"other"), Message(Kind.FIND_NODE), now=0)
+    first, second, third, other = (one.number for one in effects if isinstance(one, Ask))
+
+    def repeated(now: int, *numbers: int) -> list[int]:
+        effects.clear()
+        for number in numbers:
+            asks.on_silence(number, now)
+        return [effect.number for effect in effects if isinstance(effect, Ask)]
+
+    assert repeated(settings.slow_us, first, second, third, other) == [first, other]
+    again_us = settings.slow_us + settings.again_us
+    assert repeated(again_us, second, third, first) == [first]
+    assert asks.on_answer(PEER.peer, first, again_us) is not None
+    assert repeated(2 * again_us, third, second) == [second]

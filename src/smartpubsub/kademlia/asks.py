@@ -53,6 +53,8 @@ class Asks:
         self._effects = effects
         self._open: dict[int, OpenAsk] = {}
         self._late: dict[int, OpenAsk] = {}
+        self._overdue: dict[Peer, dict[int, None]] = {}
+        """By peer: the open requests that it has not answered in time, the oldest first."""
         self._usual_us = 0
         """The smoothed time to an answer, also of requests that were repeated."""
         self._prompt_us = 0
@@ -168,7 +170,11 @@ class Asks:
                 self._repeat(number, ask, now)
 
     def on_silence(self, number: int, now: int) -> OpenAsk | None:
-        """Repeat a request that was not answered in time, until it has failed."""
+        """Repeat a request that was not answered in time, until it has failed.
+
+        Of the requests to one peer, repeat only the oldest: if the links of the peer are full, each
+        repetition adds an answer to its queue.
+        """
         ask = self._open.get(number)
         if ask is None:
             return None
@@ -176,12 +182,21 @@ class Asks:
             self._fail(number, ask)
         else:
             ask.is_overdue = True
-            self._repeat(number, ask, now)
+            overdue = self._overdue.setdefault(ask.contact.peer, {})
+            if not ask.is_verification:
+                overdue[number] = None
+            if ask.is_verification or next(iter(overdue)) == number:
+                self._repeat(number, ask, now)
+            else:
+                self._set_again(number, ask, now)
         return ask
 
     def _repeat(self, number: int, ask: OpenAsk, now: int) -> None:
         contact = ask.contact
         self._effects.append(Ask(contact.peer, ask.message, number, contact.addresses))
+        self._set_again(number, ask, now)
+
+    def _set_again(self, number: int, ask: OpenAsk, now: int) -> None:
         again_at = min(ask.fails_at, now + self._timeout_us(ask.again_us, 3))
         self._effects.append(SetTimer(("kad", number), again_at))
 
@@ -215,4 +230,9 @@ class Asks:
 
     def _close(self, number: int, ask: OpenAsk) -> None:
         del self._open[number]
-        (self._verifying if ask.is_verification else self._pinging).pop(ask.contact.peer, None)
+        peer = ask.contact.peer
+        overdue = self._overdue.get(peer, {})
+        overdue.pop(number, None)
+        if not overdue:
+            self._overdue.pop(peer, None)
+        (self._verifying if ask.is_verification else self._pinging).pop(peer, None)
