@@ -253,23 +253,6 @@ def test_a_slow_peer_lets_others_be_asked_and_may_still_answer() -> None:
     assert [found.contact.key for found in lookup.closest()] == [1, 2]
 
 
-@pytest.mark.parametrize(("counts_silent", "found"), [(False, [2, 8]), (True, [2])])
-def test_slow_peers_may_take_up_places(counts_silent: bool, found: list[int]) -> None:
-    peers = [contact(key) for key in (1, 2, 8)]
-    lookup = Lookup(
-        TARGET, [peers[2]], k=2, alpha=3, waits_for_slow=False, counts_silent=counts_silent
-    )
-    lookup.next()
-    lookup.on_answer(peers[2].peer, peers[:2])
-    lookup.next()
-    lookup.on_slow(peers[0].peer)
-    lookup.on_answer(peers[1].peer, [])
-
-    assert lookup.next() == []
-    assert lookup.finished
-    assert [candidate.contact.key for candidate in lookup.closest()] == found
-
-
 def test_nobody_is_asked_beyond_the_k_closest_that_may_answer() -> None:
     lookup = Lookup(TARGET, [contact(1), contact(2), contact(3)], k=2, alpha=3)
     assert lookup.next() == [contact(1), contact(2)]

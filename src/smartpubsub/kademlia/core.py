@@ -145,23 +145,15 @@ class Kademlia:
         *,
         paths: int = 0,
         waits_for_slow: bool = True,
-        counts_silent: bool = False,
     ) -> tuple[int, list[Effect]]:
         """Find the peers closest to a name, `count` or k of them; delivers `Found`.
 
         `Found` has this node too, in its place among them, and at most k nodes. The lookup follows
         `paths` disjoint paths, or as many as the settings say. A peer that it does not wait for
-        does not count as failed. With `counts_silent`, peers that do not answer take up places:
-        `Found` then has fewer peers, and no farther ones in place of these.
+        does not count as failed.
         """
         number = self._start(
-            Goal.CLOSEST,
-            name,
-            now,
-            count=count,
-            paths=paths,
-            waits_for_slow=waits_for_slow,
-            counts_silent=counts_silent,
+            Goal.CLOSEST, name, now, count=count, paths=paths, waits_for_slow=waits_for_slow
         )
         return number, self._taken()
 
@@ -251,7 +243,6 @@ class Kademlia:
         count: int = 0,
         paths: int = 0,
         waits_for_slow: bool = True,
-        counts_silent: bool = False,
     ) -> int:
         # Peers drop longer names without an answer, and would seem to have failed.
         if len(name) > self.settings.name_bytes_max:
@@ -269,7 +260,6 @@ class Kademlia:
             paths=paths or self.settings.paths,
             own=self.own.peer,
             waits_for_slow=waits_for_slow,
-            counts_silent=counts_silent,
             per_prefix_max=self.settings.peers_per_prefix_max,
         )
         self._queries[number] = query = Query(number, goal, name, lookup, value)

@@ -103,14 +103,12 @@ class Lookup:
         paths: int = 1,
         own: bytes | None = None,
         waits_for_slow: bool = True,
-        counts_silent: bool = False,
         per_prefix_max: int = 0,
     ) -> None:
         self.target = target
         self._k = k
         self._alpha = alpha
         self.waits_for_slow = waits_for_slow
-        self._counts_silent = counts_silent
         self._per_prefix_max = per_prefix_max
         self._of_prefix: dict[str, list[Candidate]] = {}
         """By address prefix: the candidates that have answered and count, the closest first."""
@@ -166,16 +164,10 @@ class Lookup:
             candidate.path.close(candidate)
 
     def closest(self) -> list[Candidate]:
-        """The closest peers that have answered, at most k, the closest first.
-
-        With `counts_silent`, peers that do not answer take up some of the k places, and the result
-        leaves them out.
-        """
-        silent = (State.SLOW, State.FAILED) if self._counts_silent else ()
-        states = (State.ANSWERED, *silent)
-        candidates = [c for c in self._by_peer.values() if c is not None and c.state in states]
-        closest = sorted(candidates, key=lambda candidate: candidate.distance)[: self._k]
-        return [candidate for candidate in closest if candidate.state is State.ANSWERED]
+        """The closest peers that have answered, at most k, the closest first."""
+        candidates = self._by_peer.values()
+        answered = [c for c in candidates if c is not None and c.state is State.ANSWERED]
+        return sorted(answered, key=lambda candidate: candidate.distance)[: self._k]
 
     def _limit(self, prefix: str, candidate: Candidate) -> None:
         """Let only the closest few with an address prefix count."""

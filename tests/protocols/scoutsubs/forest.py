@@ -65,7 +65,6 @@ class FixedKademlia(Kademlia):
         *,
         paths: int = 0,  # noqa: ARG002
         waits_for_slow: bool = True,
-        counts_silent: bool = False,  # noqa: ARG002
     ) -> tuple[int, list[Effect]]:
         if waits_for_slow:
             return super().find_closest(name, now, count)

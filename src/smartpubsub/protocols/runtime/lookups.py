@@ -30,16 +30,10 @@ class Lookups:
         *,
         paths: int = 0,
         waits_for_slow: bool = True,
-        counts_silent: bool = False,
     ) -> None:
         """Find the peers closest to a name; see `Kademlia.find_closest` for the options."""
         started = self._kademlia.find_closest(
-            name,
-            self._outbox.now,
-            count,
-            paths=paths,
-            waits_for_slow=waits_for_slow,
-            counts_silent=counts_silent,
+            name, self._outbox.now, count, paths=paths, waits_for_slow=waits_for_slow
         )
         self._start(started, then)
 

@@ -227,10 +227,7 @@ class TreeKeepers:
     def _find(self, tree: str, name: bytes, count: int, paths: int = 1) -> None:
         self._under_way[tree] += 1
         then = partial(self._on_lookup_ended, tree)
-        is_spacing = tree == _SPACING
-        self._lookups.find_closest(
-            name, then, count, paths=paths, waits_for_slow=False, counts_silent=is_spacing
-        )
+        self._lookups.find_closest(name, then, count, paths=paths, waits_for_slow=False)
 
     def _on_lookup_ended(self, tree: str, found: Found) -> None:
         self._under_way[tree] -= 1
