@@ -195,7 +195,7 @@ def test_bounds_hold_under_load() -> None:
 
 def digest_of_a_lossy_run() -> str:
     trace = Trace()
-    options = NetworkOptions(loss=0.2, jitter_us=5_000)
+    options = NetworkOptions(loss=0.4, jitter_us=5_000)
     nodes = Nodes(25, gossiping(), k=4, options=options, trace=trace)
     nodes.join_all()
     nodes.subscribe(3, "surf")

@@ -54,7 +54,7 @@ def test_a_network_with_hardly_any_bandwidth_is_slow_and_loses_nothing(bandwidth
     assert run.again <= run.first
 
 
-@pytest.mark.parametrize("seed", [6, 7, 9])
+@pytest.mark.parametrize("seed", [7, 21, 40])
 def test_events_that_take_many_minutes_arrive(seed: int) -> None:
     """A run is not over as long as anything comes that is owed."""
     run, found = with_hardly_any_bandwidth(500, seed)
@@ -65,9 +65,9 @@ def test_events_that_take_many_minutes_arrive(seed: int) -> None:
     assert run.journal.ended_us - last_us > QUIET_US_MAX
 
 
-@pytest.mark.parametrize("seed", [5, 8])
+@pytest.mark.parametrize("seed", [3, 5, 8])
 def test_an_event_that_waits_for_a_full_link_is_not_sent_behind_itself(seed: int) -> None:
-    """Relays retransmitted each event 4 and 13 times, and 15 of 180 deliveries never came."""
+    """Relays retransmitted each event up to 13 times, and 15 of 180 deliveries never came."""
     run, found = with_hardly_any_bandwidth(500, seed)
 
     assert found.verdict.missing == 0
