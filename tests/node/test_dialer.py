@@ -12,7 +12,7 @@ from smartpubsub.node.transport.backoff import Backoff
 from smartpubsub.node.transport.connections import Connections
 from smartpubsub.node.transport.counts import Counts
 from smartpubsub.node.transport.dialer import Dialer
-from smartpubsub.node.transport.hearsay import Hearsay
+from smartpubsub.node.transport.hearsay import FAILURES_MAX, Hearsay
 from smartpubsub.node.transport.host_settings import HostSettings
 from smartpubsub.node.transport.streams import BannedError, UnreachableError
 from smartpubsub.seam import Peer
@@ -93,6 +93,34 @@ def test_a_peer_with_ever_new_addresses_is_given_up(monkeypatch: pytest.MonkeyPa
     assert len(tried) == HostSettings().address_tries_max
 
 
+@pytest.mark.parametrize("is_named_by_another", [False, True])
+def test_an_address_that_only_unheeded_peers_name_is_not_dialled(
+    is_named_by_another: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[bytes] = []
+    hearsay = Hearsay(10)
+    for _ in range(FAILURES_MAX):
+        hearsay.on_failure([b"liar"], 0.0)
+
+    async def fail(_peer: Peer, address: bytes) -> None:
+        tried.append(address)
+        raise UnreachableError
+
+    async def main() -> None:
+        async with connections() as own:
+            book = AddressBook(10, 10, 100)
+            book.hear(b"peer", [address_at(1_001)], b"liar")
+            if is_named_by_another:
+                book.hear(b"peer", [address_at(1_001)], b"honest")
+            monkeypatch.setattr(own, "dial", fail)
+            monkeypatch.setattr(trio, "current_time", lambda: 0.0)
+            with pytest.raises(UnreachableError):
+                await dialer_with(own, book, hearsay).connect(b"peer")
+
+    run(main)
+    assert len(tried) == is_named_by_another
+
+
 @pytest.mark.parametrize(
     ("error", "blamed"), [(UnreachableError, [b"other", b"source"]), (BannedError, [])]
 )
@@ -101,7 +129,7 @@ def test_each_failed_dial_counts_against_the_source_of_its_address(
 ) -> None:
     found: list[Peer] = []
     hearsay = Hearsay(10)
-    monkeypatch.setattr(hearsay, "on_failure", lambda source, _now: found.append(source))
+    monkeypatch.setattr(hearsay, "on_failure", lambda sources, _now: found.extend(sources))
 
     async def fail(_peer: Peer, _address: bytes) -> None:
         raise error

@@ -9,7 +9,7 @@ def test_failures_count_against_their_source_alone() -> None:
     hearsay = Hearsay(10)
     for _ in range(FAILURES_MAX):
         assert hearsay.is_heeded(b"liar", 0.0)
-        hearsay.on_failure(b"liar", 0.0)
+        hearsay.on_failure([b"liar"], 0.0)
 
     assert not hearsay.is_heeded(b"liar", 0.0)
     assert hearsay.is_heeded(b"other", 0.0)
@@ -18,10 +18,28 @@ def test_failures_count_against_their_source_alone() -> None:
 def test_a_source_is_heeded_again_after_some_time() -> None:
     hearsay = Hearsay(10)
     for _ in range(10 * FAILURES_MAX):
-        hearsay.on_failure(b"liar", 0.0)
+        hearsay.on_failure([b"liar"], 0.0)
 
-    assert not hearsay.is_heeded(b"liar", 0.9 / FAILURES_PER_S)
-    assert hearsay.is_heeded(b"liar", 1.1 / FAILURES_PER_S)
+    least_s = (1 + FAILURES_MAX) / FAILURES_PER_S
+    assert not hearsay.is_heeded(b"liar", 0.9 * least_s)
+    assert hearsay.is_heeded(b"liar", 1.1 * least_s)
+
+
+def test_sources_of_the_same_address_share_a_failure() -> None:
+    """Peers that refuse only this node do not discredit the honest peers that name them."""
+    hearsay, honest = Hearsay(10), [b"a", b"b", b"c", b"d"]
+    for _ in range(2 * FAILURES_MAX):
+        hearsay.on_failure(honest, 0.0)
+
+    assert all(hearsay.is_heeded(source, 0.0) for source in honest)
+
+
+def test_liars_that_name_the_same_addresses_gain_nothing() -> None:
+    hearsay, liars = Hearsay(10), [b"liar", b"accomplice"]
+    for _ in range(2 * FAILURES_MAX):
+        hearsay.on_failure(liars, 0.0)
+
+    assert not any(hearsay.is_heeded(source, 0.0) for source in liars)
 
 
 def test_no_peer_is_the_source_of_what_a_peer_says_about_itself() -> None:

@@ -135,8 +135,8 @@ class Dialer:
                 raise  # No other peer is to blame for that.
             except UnreachableError as error:
                 failures[address] = error
-                for source in self._book.sources_of(peer, address):
-                    self._hearsay.on_failure(source, trio.current_time())
+                sources = self._book.sources_of(peer, address)
+                self._hearsay.on_failure(sources, trio.current_time())
         if peer in self._connections:
             return  # The peer has dialled this node meanwhile.
         if not failures:
@@ -152,4 +152,10 @@ class Dialer:
         if len(tried) >= tries_max:
             return None  # Other peers could name ever new addresses, and occupy the dialler.
         known = self._book.of(peer)[:tries_max]
-        return next((address for address in known if address not in tried), None)
+        left = (address for address in known if address not in tried)
+        return next((address for address in left if self._is_heeded(peer, address)), None)
+
+    def _is_heeded(self, peer: Peer, address: bytes) -> bool:
+        """Whether the peer has stated an address itself, or a peer that this node heeds has."""
+        sources, now = self._book.sources_of(peer, address), trio.current_time()
+        return not sources or any(self._hearsay.is_heeded(source, now) for source in sources)

@@ -2,18 +2,22 @@
 
 A peer can name thousands of invented peers at the address of another machine, so that all nodes
 that ask it connect to that machine. So each dial that fails counts against the peers that have
-named the address. While a peer has used up its share of failures, the node removes the peers that
-it names from its answers. Honest peers use up little of theirs: they name few peers that are gone,
-and a node that could not reach a peer dials it again only after a time.
+named the address, in equal parts. While a peer has used up its share of failures, the node removes
+the peers that it names from its answers. Honest peers use up little of theirs: they name few peers
+that are gone, several of them name the same peer, and a node that could not reach a peer dials it
+again only after a time.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from smartpubsub.protocols.runtime.bounded import BoundedDict
 from smartpubsub.seam import Peer
 
 FAILURES_MAX = 60
-"""How many failed dials at once a peer may cause."""
+"""How many failed dials at once a peer may cause, and by how many more it can overdraw them: many
+dials are under way when the first ones fail."""
 FAILURES_PER_S = 0.5
 """How many failed dials it may cause in the long run."""
 
@@ -32,9 +36,15 @@ class Hearsay:
         """Whether a node uses the peers that a peer names."""
         return self._left_of(source, now) >= 1
 
-    def on_failure(self, source: Peer, now: float) -> None:
-        """Count a failed dial to an address that a peer has named."""
-        self._left[source] = max(0.0, self._left_of(source, now) - 1), now
+    def on_failure(self, sources: Sequence[Peer], now: float) -> None:
+        """Count a failed dial to an address that these peers have named.
+
+        Peers that many honest ones can reach may refuse this node, to discredit those that name
+        them. A part for each makes that dear, and liars that name the same address gain nothing.
+        """
+        for source in sources:
+            left = self._left_of(source, now) - 1 / len(sources)
+            self._left[source] = max(left, -FAILURES_MAX), now
 
     def _left_of(self, source: Peer, now: float) -> float:
         left, at = self._left.get(source, (FAILURES_MAX, now))
