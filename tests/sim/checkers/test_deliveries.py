@@ -1,5 +1,7 @@
 """Deliveries that should not have been, or not then, are found."""
 
+from dataclasses import replace
+
 import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
@@ -253,6 +255,15 @@ def test_a_single_event_of_a_publisher_is_no_case() -> None:
     judgement = check_order(facts)
 
     assert (judgement.judged, judgement.excused) == (0, {})
+
+
+def test_once_excuses_what_comes_again_where_too_many_nodes_lie() -> None:
+    facts = replace(again_after_a_restart(restarts=False), has_too_many_liars=True)
+
+    judgement = check_once(facts)
+
+    assert judgement.violations == []
+    assert (judgement.judged, judgement.excused) == (1, {"too_many_liars": 1})
 
 
 def test_once_excuses_and_counts_what_comes_again_after_a_restart() -> None:
