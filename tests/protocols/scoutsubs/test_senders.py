@@ -210,6 +210,19 @@ def test_a_known_rendezvous_that_was_slow_to_answer_the_lookup_acknowledges() ->
     id = forest.publish(7, "surf")
     forest.run(SECOND // 2)
     assert forest.is_published(id)
+
+
+def test_a_node_between_the_closest_and_the_one_that_looks_up_is_not_close() -> None:
+    """With such nodes there were twice as many keepers to ask, half of them without the events."""
+    forest = Forest(12)
+    forest.subscribed(5, "surf")
+    roots, contacts = forest.scouts(7)._roots, forest.contacts
+    closest = tuple(contacts[number] for number in (0, 1, 2, 3, 5))
+    roots._under_way["surf"] = None
+    roots._on_lookup_ended("surf", PATHS, Found(1, b"surf", (*closest, contacts[7]), 1))
+
+    assert roots.reaches("surf", contacts[4])
+    assert not roots.reaches("surf", contacts[6])
     assert not refused(forest, 7, Admitted)
 
 

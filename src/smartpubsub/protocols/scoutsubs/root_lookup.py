@@ -67,13 +67,16 @@ class RootLookup:
         return found is not None and found.paths >= PATHS and self.reaches(tree, contact)
 
     def reaches(self, tree: str, contact: Contact) -> bool:
-        """Whether a peer is as close to a tree's key as the nodes that the lookup has found."""
+        """Whether a peer is as close to a tree's key as the nodes that the lookup has found.
+
+        The result of a lookup ends with this node if all others are closer.
+        """
         found = self._found.get(tree)
         if found is None:
             return False
-        key = key_of(tree.encode())
-        is_short = len(found.closest) < self._count
-        return is_short or contact.key ^ key < found.closest[-1].key ^ key
+        key, closest = key_of(tree.encode()), found.closest[: self._count]
+        is_short = len(closest) < self._count
+        return is_short or contact.key ^ key < closest[-1].key ^ key
 
     def found(self, tree: str) -> list[Peer]:
         """The peers that the last lookup has found, the closest first."""
