@@ -1,7 +1,10 @@
 """Events that got lost are found, and held against the promise that was broken."""
 
+from dataclasses import replace
+
 import pytest
 
+from smartpubsub.kademlia.keys import key_of
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.protocols.baselines.floodsub import Floodsub
 from smartpubsub.sim.judging.checkers import Facts
@@ -91,6 +94,33 @@ def test_unreliable_protocols_may_lose_events() -> None:
 
     assert len(facts.missing) == 3
     assert check_delivery(facts).violations == []
+
+
+def test_a_subscription_that_ends_before_audits_have_found_an_event_gives_it_up() -> None:
+    world = SmallWorld(Forgetful)
+    number = world.subscribe(1, "surf")
+    for _ in range(10):
+        world.publish(0, "surf")
+    world.run(30 * SECOND)
+    world.unsubscribe(1, number)
+    facts = world.facts()
+
+    assert len(check_delivery(facts).violations) == 1
+    assert check_delivery(replace(facts, has_adversaries=True)).violations == []
+
+
+@pytest.mark.parametrize(("joined_count", "missing"), [(0, 1), (1, 0)])
+def test_a_lying_keeper_that_a_newcomer_displaces_excuses_a_loss(
+    joined_count: int, missing: int
+) -> None:
+    """Nodes that looked keepers up before rely on it for some minutes."""
+    facts = many_events(Forgetful)
+    key = key_of(b"surf")
+    first, second = sorted(facts.nodes_by_peer, key=lambda peer: key_of(peer) ^ key)[:2]
+    honest = replace(facts, keeper_count=1, failures_max=0, joined_count=joined_count)
+
+    assert bool(check_delivery(replace(honest, liars=frozenset([second]))).violations) == missing
+    assert check_delivery(replace(honest, liars=frozenset([first]))).violations == []
 
 
 @pytest.mark.parametrize(("unsubscribes_after", "missing"), [(1_000, 0), (3 * MINUTE, 1)])

@@ -134,6 +134,7 @@ def expected_pairs(
     oracle: Oracle,
     refresh_us: int = REFRESH_US,
     not_owed: Counter[str] | None = None,
+    under_way_us: int = UNDER_WAY_US,
 ) -> dict[EventId, dict[int, None]]:
     """Which nodes are owed each event; an event that no node is owed is left out.
 
@@ -141,7 +142,7 @@ def expected_pairs(
     event and a node with a matching subscription that are left out, by reason; the subscription is
     in force, or was never acknowledged. Events that were refused are no such pairs.
     """
-    debts = _Debts(journal, refresh_us)
+    debts = _Debts(journal, refresh_us, under_way_us)
     expected = {}
     for event in journal.events.values():
         if event.refused is not None:
@@ -163,9 +164,10 @@ def expected_pairs(
 class _Debts:
     """Decides for each event which of the subscriptions that want it are owed it."""
 
-    def __init__(self, journal: Journal, refresh_us: int) -> None:
+    def __init__(self, journal: Journal, refresh_us: int, under_way_us: int) -> None:
         self._journal = journal
         self._refresh_us = refresh_us
+        self._under_way_us = under_way_us
         self._gone = {node: None for node in journal.downs if journal.is_gone(node)}
         self._got = {(delivery.id, delivery.node): None for delivery in journal.deliveries}
 
@@ -195,7 +197,8 @@ class _Debts:
         node = record.node
         if node in self._gone:
             return "subscriber_gone"
-        if _is_given_up(record, event.called_us) and (event.id, node) not in self._got:
+        is_given_up = _is_given_up(record, event.called_us, self._under_way_us)
+        if is_given_up and (event.id, node) not in self._got:
             return "unsubscribed"
         if any(separates(split, event.node, node) for split in splits):
             return "split"
@@ -208,9 +211,9 @@ def _is_unanswered(record: SubscriptionRecord, at: int) -> bool:
     return was_wanted and not record.in_force
 
 
-def _is_given_up(record: SubscriptionRecord, at: int) -> bool:
+def _is_given_up(record: SubscriptionRecord, at: int, under_way_us: int = UNDER_WAY_US) -> bool:
     ended = record.unsubscribe_wanted_us
-    return ended is not None and ended <= at + UNDER_WAY_US
+    return ended is not None and ended <= at + under_way_us
 
 
 def is_owed(journal: Journal, event: EventRecord) -> bool:

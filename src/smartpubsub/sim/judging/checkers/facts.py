@@ -28,6 +28,9 @@ ALL_TREES_US = 5 * MINUTE
 """The time in which an event comes to a node through the trees of all its subscriptions; audits may
 have to recover it."""
 
+AUDITED_US = MINUTE
+"""The time within which audits bring what adversaries withhold."""
+
 Listener: TypeAlias = tuple[Peer, int, int]
 """A publisher, and the node and the number of a subscription that gets events of it."""
 
@@ -74,6 +77,8 @@ class Facts:
     """The nodes that lie, if losses to them are excused where they are too many near a name."""
     keeper_count: int = 0
     """How many nodes closest to an attribute keep its events, if one must be honest; else 0."""
+    joined_count: int = 0
+    """How many nodes joined during the run."""
     convicted_count: int = 0
     convicted_honest_count: int = 0
     """How many nodes were convicted, and how many of them are honest."""
@@ -91,7 +96,11 @@ class Facts:
     @cached_property
     def _owed(self) -> tuple[dict[EventId, dict[int, None]], Counter[str]]:
         not_owed: Counter[str] = Counter()
-        return expected_pairs(self.journal, self.oracle, self.refresh_us, not_owed), not_owed
+        under_way_us = AUDITED_US if self.has_adversaries else UNDER_WAY_US
+        owed = expected_pairs(
+            self.journal, self.oracle, self.refresh_us, not_owed, under_way_us=under_way_us
+        )
+        return owed, not_owed
 
     @cached_property
     def first_deliveries(self) -> dict[EventId, dict[int, DeliveryRecord]]:
@@ -194,7 +203,8 @@ class Facts:
     def _has_lying_keepers(self, attribute: str) -> bool:
         """Whether too many liars are close to an attribute, though as many honest nodes may fail.
 
-        Where keepers have failed, the next closest nodes keep its events.
+        Where keepers have failed, the next closest nodes keep its events. So they do for nodes that
+        looked them up before others joined.
         """
         if not self.liars or not self.keeper_count:
             return False
@@ -203,7 +213,7 @@ class Facts:
             key = key_of(attribute.encode())
             closest = sorted(self.nodes_by_peer, key=lambda peer: key_of(peer) ^ key)
             failed = len({node for _, node in self.journal.failures})
-            near = closest[: self.keeper_count + failed]
+            near = closest[: self.keeper_count + failed + self.joined_count]
             known = sum(peer in self.liars for peer in near) > (self.failures_max or 0)
             self._lying_keepers[attribute] = known
         return known
