@@ -29,8 +29,11 @@ REVIEW_US_MAX = MINUTE
 """The interval of a member's questions: at first and while events are missing, and at most."""
 GRACE_US = SECOND
 """How long an event may be on its way before it counts as missed."""
-SLACK_US = SECOND
-"""By how much the times at which an event is published and delivered may differ."""
+ANSWER_US_MAX = MINUTE // 2
+"""How long a member waits for an answer, and repeats the question."""
+SLACK_US = SECOND + ANSWER_US_MAX
+"""By how much the time that a question is about may shift: it counts back from when the owner gets
+it, and the network may have lost the first copies."""
 RECENT_US = 5 * MINUTE
 RECENT_BYTES_MAX = 32 << 20
 REVIEWED_BYTES_MAX = 256 << 10
@@ -146,7 +149,8 @@ class GroupReviews(FastComponent):
         age_us = min(now - review.since_us + GRACE_US + SLACK_US, RECENT_US)
         had = self._delivery.recent(group, now - age_us - GRACE_US - SLACK_US)
         question = Review(group.predicate, age_us // MS, tuple(map(mark_of, had)))
-        self._requests.ask(group.owner, question, partial(self._on_answer, group, now))
+        then = partial(self._on_answer, group, now)
+        self._requests.ask(group.owner, question, then, us_max=ANSWER_US_MAX)
         review.interval_us = min(2 * review.interval_us, REVIEW_US_MAX)
         self._set_timer(group)
 
