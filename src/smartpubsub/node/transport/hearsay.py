@@ -3,9 +3,9 @@
 A peer can name thousands of invented peers at the address of another machine, so that all nodes
 that ask it connect to that machine. So each dial that fails counts against the peers that have
 named the address, in equal parts. While a peer has used up its share of failures, the node removes
-the peers that it names from its answers. Honest peers use up little of theirs: they name few peers
-that are gone, several of them name the same peer, and a node that could not reach a peer dials it
-again only after a time.
+the peers that it names from its answers, and dials no address that only such peers have named.
+Honest peers use up little of theirs: they name few peers that are gone, several of them name the
+same peer, and a node that could not reach a peer dials it again only after a time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class Hearsay:
     def on_failure(self, sources: Sequence[Peer], now: float) -> None:
         """Count a failed dial to an address that these peers have named.
 
-        Peers that many honest ones can reach may refuse this node, to discredit those that name
-        them. A part for each makes that dear, and liars that name the same address gain nothing.
+        Hostile peers may refuse this node alone, to discredit the honest peers that can reach and
+        name them. With equal parts, that takes many failures for each of these honest peers. Liars
+        that name the same address gain nothing.
         """
         for source in sources:
             left = self._left_of(source, now) - 1 / len(sources)
