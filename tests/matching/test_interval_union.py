@@ -41,6 +41,26 @@ def test_components_are_those_of_a_sweep(changes: list[tuple[Interval, int]]) ->
         assert union.touched(interval) == sum(map(interval.touches, told))
 
 
+@settings(REPEATABLE, max_examples=300)
+@given(
+    st.lists(intervals, max_size=3),
+    st.lists(st.tuples(st.integers(0, 200), st.sampled_from([-1, 1]), st.integers(1, 30))),
+)
+def test_intervals_that_come_and_go_at_once_leave_nothing(
+    lasting: list[Interval], runs: list[tuple[int, int, int]]
+) -> None:
+    """Their bounds make a branch of the tree deep, and none of them is in use any more."""
+    union = IntervalUnion()
+    for interval in lasting:
+        union.add(interval)
+    for start, step, count in runs:
+        for number in range(start, start + step * count, step):
+            point = Interval(float(number), float(number))
+            union.add(point)
+            union.remove(point)
+            assert union.components() == swept(lasting)
+
+
 def test_bounds_in_any_order_keep_the_tree_shallow() -> None:
     union = IntervalUnion()
     union.add(Interval(-1.0, -1.0))

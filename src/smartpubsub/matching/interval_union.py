@@ -146,7 +146,7 @@ class IntervalUnion:
         path.append(_Bound(at))
         if len(path) > _DEPTH_MIN + _DEPTH_FACTOR * log2(self._root.size + 1):
             path = self._balance(path)
-        self._link(path[-2] if len(path) > 1 else None, path[-1])
+        self._link(path[-2] if len(path) > 1 else None, at, path[-1])
         return path
 
     def _balance(self, path: list[_Bound]) -> list[_Bound]:
@@ -160,19 +160,20 @@ class IntervalUnion:
             place -= 1
         above = path[:place]
         bound = _rebuilt(path[place])
-        self._link(above[-1] if above else None, bound)
+        self._link(above[-1] if above else None, new.at, bound)
         while bound is not _LEAF:
             above.append(bound)
             bound = bound.left if new.at < bound.at else bound.right
         return [*above, new]
 
-    def _link(self, above: _Bound | None, bound: _Bound) -> None:
+    def _link(self, above: _Bound | None, at: Number, below: _Bound) -> None:
+        """Put a subtree below a bound, on the side of a number; it may have no bound left."""
         if above is None:
-            self._root = bound
-        elif bound.at < above.at:
-            above.left = bound
+            self._root = below
+        elif at < above.at:
+            above.left = below
         else:
-            above.right = bound
+            above.right = below
 
 
 def _tree_of(intervals: list[Interval]) -> _Bound:
