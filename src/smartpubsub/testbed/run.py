@@ -142,6 +142,11 @@ class RealRun:
         return self._crowd.peers
 
     @property
+    def newcomers(self) -> Collection[Peer]:
+        """The nodes that joined during the run: none."""
+        return ()
+
+    @property
     def convicted_counts(self) -> Mapping[str, int]:
         """The number of convicted adversaries of each kind."""
         return self._crowd.counts(self._ledger.convicted)

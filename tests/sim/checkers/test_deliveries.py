@@ -260,7 +260,8 @@ def test_a_single_event_of_a_publisher_is_no_case() -> None:
 def test_once_excuses_what_comes_again_where_too_many_nodes_lie() -> None:
     facts = replace(again_after_a_restart(restarts=False), has_too_many_liars=True)
 
-    judgement = check_once(facts)
+    assert len(check_once(replace(facts, is_reliable=True)).violations) == 1
+    judgement = check_once(replace(facts, is_reliable=False))
 
     assert judgement.violations == []
     assert (judgement.judged, judgement.excused) == (1, {"too_many_liars": 1})

@@ -234,6 +234,11 @@ class Experiment:
         """The adversaries."""
         return self.crowd.peers
 
+    @property
+    def newcomers(self) -> Collection[Peer]:
+        """The nodes that joined during the run."""
+        return self.peers[self.options.nodes + len(self.crowd.sybils) :]
+
     def _convicted(self) -> dict[Peer, None]:
         """The nodes that any honest node has convicted."""
         cores = [self.core(host.number).pubsub for host in self._honest_hosts() if host.is_up]

@@ -159,6 +159,11 @@ class Run(Protocol):
         ...
 
     @property
+    def newcomers(self) -> Collection[Peer]:
+        """The nodes that joined during the run."""
+        ...
+
+    @property
     def convicted_counts(self) -> Mapping[str, int]:
         """The number of convicted adversaries of each kind."""
         ...

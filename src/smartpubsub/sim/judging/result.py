@@ -224,7 +224,7 @@ def facts_of(run: Run) -> Facts:
         has_too_many_liars=liar_count_max is not None and liar_count > liar_count_max,
         liars=frozenset() if liar_count_max is None else frozenset(run.liars),
         keeper_count=spec.keeper_count(options),
-        joined_count=len(run.options.newcomers_us),
+        newcomers=frozenset(run.newcomers),
         convicted_count=sum(run.convicted_counts.values()) + run.convicted_honest,
         convicted_honest_count=run.convicted_honest,
     )

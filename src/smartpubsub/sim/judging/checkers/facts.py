@@ -77,8 +77,8 @@ class Facts:
     """The nodes that lie, if losses to them are excused where they are too many near a name."""
     keeper_count: int = 0
     """How many nodes closest to an attribute keep its events, if one must be honest; else 0."""
-    joined_count: int = 0
-    """How many nodes joined during the run."""
+    newcomers: frozenset[Peer] = frozenset()
+    """The nodes that joined during the run."""
     convicted_count: int = 0
     convicted_honest_count: int = 0
     """How many nodes were convicted, and how many of them are honest."""
@@ -203,8 +203,8 @@ class Facts:
     def _has_lying_keepers(self, attribute: str) -> bool:
         """Whether too many liars are close to an attribute, though as many honest nodes may fail.
 
-        Where keepers have failed, the next closest nodes keep its events. So they do for nodes that
-        looked them up before others joined.
+        Where keepers have failed, the next closest nodes keep its events. A node that has looked
+        the keepers up before others joined relies on the earlier ones.
         """
         if not self.liars or not self.keeper_count:
             return False
@@ -213,8 +213,12 @@ class Facts:
             key = key_of(attribute.encode())
             closest = sorted(self.nodes_by_peer, key=lambda peer: key_of(peer) ^ key)
             failed = len({node for _, node in self.journal.failures})
-            near = closest[: self.keeper_count + failed + self.joined_count]
-            known = sum(peer in self.liars for peer in near) > (self.failures_max or 0)
+            earlier = [peer for peer in closest if peer not in self.newcomers]
+            known = any(
+                sum(peer in self.liars for peer in near[: self.keeper_count + failed])
+                > (self.failures_max or 0)
+                for near in (closest, earlier)
+            )
             self._lying_keepers[attribute] = known
         return known
 

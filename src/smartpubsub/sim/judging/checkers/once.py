@@ -17,12 +17,12 @@ def check_once(facts: Facts) -> Judgement:
     """Check that no subscription got an event twice between restarts, or under an unknown id.
 
     A case is one delivery to one subscription. A delivery that is repeated after a restart of the
-    node is excused. So is any other repetition if more nodes lie than the protocol withstands: a
-    liar can repeat an event when others have forgotten its id.
+    node is excused. In a protocol that may lose events, so is any other repetition if more nodes
+    lie than it withstands: a liar can repeat an event when others have forgotten its id.
     """
     judgement = Judgement()
     repeated = [*repetitions(facts)]
-    if facts.has_too_many_liars:
+    if facts.has_too_many_liars and not facts.is_reliable:
         judgement.excuse("too_many_liars", len(repeated))
         repeated = []
     judgement.violations += [
