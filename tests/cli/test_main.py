@@ -201,8 +201,9 @@ def test_a_failure_keeps_its_exit_code_without_a_reader(unbuffered: str, tmp_pat
         os.close(writer)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("without", ["0>&-", "1>&-", "2>&-", "2>/dev/full"])
-def test_a_command_needs_no_standard_streams(without: str) -> None:
+def test_a_command_needs_no_standard_streams(without: str, unbuffered: str) -> None:
     # A shell closes the stream before the interpreter starts.
     script = f'"$0" "$@" {without}'
     odd_bytes = os.fsdecode(b"\xff[")
@@ -213,6 +214,7 @@ def test_a_command_needs_no_standard_streams(without: str) -> None:
     ):
         result = subprocess.run(
             ["sh", "-c", script, sys.executable, "-c", PROGRAM, *arguments],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             capture_output=True,
             text=True,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from binascii import b2a_base64
-from contextlib import suppress
 
 from smartpubsub.client.blocking_socket import BlockingNetwork, run
 from smartpubsub.client.lines import LineTransport
@@ -15,6 +14,7 @@ from smartpubsub.node.errors import LostNodeError, PublishError
 TYPE_CHECKING = False  # The import from typing takes as long as this whole module.
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TextIO
 
 WAITS = ("nothing", "rendezvous", "all")
 
@@ -63,10 +63,18 @@ def print_failure(document: object) -> None:
 
 def complain(problem: str) -> None:
     """Print a problem as one line on standard error, unless that cannot be written."""
-    with suppress(OSError):
+    try:
         sys.stderr.write(f"smartpubsub: {problem}\n")
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
 
 
 def discard_further_output() -> None:
     """Keep the interpreter from failing on the closed output again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard(sys.stdout)
+
+
+def _discard(stream: TextIO) -> None:
+    """Have what a stream still holds, and all later text, go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
