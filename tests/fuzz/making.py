@@ -24,7 +24,11 @@ from tests.fuzz.mutation import mutated
 
 PREDICATES = [
     Predicate.parse(text)
-    for text in ("surf", "surf/price[0,10]", "surf/price=5", "a/b/c", "price[,]", "a=1e300")
+    for text in (
+        *("surf", "surf/price[0,10]", "surf/price=5", "a/b/c", "price[,]", "a=1e300"),
+        # Enough different bounds for the indexes over them to grow, shrink and be rebuilt.
+        *(f"surf/price={number}" for number in range(11, 40)),
+    )
 ]
 NAMES = ["surf", "a", "price", "surf\x1f1\x1f0", "\x1f", "é" * 500, "x"]
 NUMBERS = [0, 1, 2, 3, 7, 127, 128, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 53, (1 << 63) - 1]

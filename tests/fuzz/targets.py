@@ -12,6 +12,7 @@ from typing import Any
 
 from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.protobuf import WireError, framed
+from smartpubsub.matching import FilterSet
 from smartpubsub.node.configuration import load_config
 from smartpubsub.node.control.requests import RequestError, request_of
 from smartpubsub.node.transport.addresses import transport_address
@@ -92,6 +93,28 @@ def fuzz_texts(rng: Random) -> None:
     written(b"", [b""], ["x"], b"")
 
 
+def fuzz_summaries(rng: Random) -> None:
+    """Change the filters of a summary, many of them short-lived; compare it with its members."""
+    filters, members = FilterSet(), dict[int, Predicate]()
+    shown = list[Predicate]()
+    members_max, most = rng.choice((1, 3, 100)), rng.choice((10, 1_000))
+    for key in range(300):
+        low = rng.choice((key, rng.randrange(most)))
+        text = f"a={low}" if rng.random() < 0.7 else f"a[{low},{low + rng.randrange(most)}]/b"
+        members[key] = Predicate.parse(text)
+        filters.add(key, members[key])
+        while len(members) > members_max:
+            gone = rng.choice(list(members))
+            filters.remove(gone)
+            del members[gone]
+        if rng.random() < 0.3:
+            added, removed = filters.changes()
+            shown = [one for one in shown if one not in removed] + list(added)
+            assert sorted(map(str, shown)) == sorted(map(str, filters.summary()))
+        event = Predicate.parse(f"a={rng.randrange(most)}/b")
+        assert filters.matches(event) == any(one.matches(event) for one in members.values())
+
+
 def fuzz_requests(rng: Random) -> None:
     """Read mutated requests of the control socket and configurations."""
     maker = Maker(rng, PEERS)
@@ -111,6 +134,7 @@ TARGETS: dict[str, Callable[[Random], Any]] = {
     "messages": fuzz_messages,
     "blocks": fuzz_blocks,
     "texts": fuzz_texts,
+    "summaries": fuzz_summaries,
     "requests": fuzz_requests,
     **NATIVE_TARGETS,
     **{name: _core(name) for name in protocol_names()},
