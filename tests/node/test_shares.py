@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartpubsub.node.transport.shares import BLOCKING_FACTOR, SLICE_S, Shares
+from smartpubsub.node.transport.shares import BLOCKING_FACTOR, MEMBER_DEBT_S_MAX, SLICE_S, Shares
 
 
 def test_a_peer_that_costs_its_share_never_waits() -> None:
@@ -63,6 +63,23 @@ def test_what_blocks_all_others_for_long_counts_several_times() -> None:
 
     counted = 1 + BLOCKING_FACTOR * (1 - SLICE_S)
     assert shares.delay_s(b"p", 0) == pytest.approx((counted - 0.1) / 0.5)
+
+
+def test_a_penalty_brings_a_member_only_a_little_into_debt() -> None:
+    shares = Shares(0.5, 0.0, 5, lambda peer: peer != b"stranger")
+    # Each second a member forwards a stranger's long announcement.
+    for now_s in range(100):
+        for peer in (b"member", b"stranger"):
+            shares.charge(peer, 0.05, now_s)
+        assert shares.delay_s(b"member", now_s) == pytest.approx(MEMBER_DEBT_S_MAX / 0.5)
+    assert shares.delay_s(b"stranger", 99) > 1
+
+
+def test_a_member_that_costs_more_than_its_share_waits_for_all_of_that() -> None:
+    shares = Shares(0.5, 0.0, 5, lambda _peer: True)
+    for _ in range(10):
+        shares.charge(b"p", 1.0, 0)
+    assert shares.delay_s(b"p", 0) == pytest.approx(10 / 0.5)
 
 
 def test_of_many_peers_those_heard_last_are_remembered() -> None:

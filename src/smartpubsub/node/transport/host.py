@@ -82,7 +82,8 @@ CALLS_PER_MEASUREMENT = 4
 """Measuring processor time takes a system call, so the host does it once for so many calls."""
 FOLLOW_UP_FACTOR = 4
 """Deferred work in a peer's name also makes other nodes work, whose answers are charged to them;
-so the host charges it to the peer several times."""
+so the host charges it to a stranger several times. A member of the overlay is often such another
+node itself."""
 _ASK_BITS = 48
 """A core's requests have numbers below this power of two; the bits above are the core's number."""
 
@@ -217,6 +218,7 @@ class Host:
         self._may_precede = may_precede
         self._on_restart = on_restart
         self._neighbours = neighbours
+        self._is_member = is_member
         self._timers = Timers()
         self._inbox: Inbox[_Item] = Inbox(
             settings.event_count_max, settings.event_bytes_max, settings.peer_count_max, is_member
@@ -592,7 +594,7 @@ class Host:
                     self._spawn(self.connections.close, banned)
         spent_s = self._processor.now()  # A system call: once for each input.
         peer, cost_s = getattr(item, "peer", OWN), spent_s - work.spent_s
-        if isinstance(item, TimerFired) and peer:
+        if isinstance(item, TimerFired) and peer and not self._is_member(peer):
             cost_s *= FOLLOW_UP_FACTOR
         self._inbox.charge(peer, cost_s)
         if peer != OWN:  # The node itself has no share, and is no stranger.

@@ -14,6 +14,9 @@ from smartpubsub.seam import Peer
 SLICE_S = 0.005
 """A longer message blocks all others meanwhile, so the time beyond this counts several times."""
 BLOCKING_FACTOR = 10
+MEMBER_DEBT_S_MAX = 0.1
+"""A penalty brings a member of the overlay no further into debt: it forwards messages that
+strangers have caused, and the events of others wait behind them."""
 RECENT_S = 1.0
 """How long a stranger counts as active, and how long the check for strangers is valid."""
 
@@ -55,8 +58,7 @@ class Shares:
 
     def charge(self, peer: Peer, cost_s: float, now: float, *, blocks: bool = True) -> None:
         """Count the processor time of one message; in a thread it does not block others."""
-        if blocks:
-            cost_s += BLOCKING_FACTOR * max(0.0, cost_s - SLICE_S)
+        penalty_s = BLOCKING_FACTOR * max(0.0, cost_s - SLICE_S) if blocks else 0.0
         bucket = self._buckets.get(peer)
         if bucket is None:
             bucket = self._buckets[peer] = _Bucket(self._burst_s, now)
@@ -66,7 +68,10 @@ class Shares:
         self._buckets.move_to_end(peer)
         if now - bucket.judged_at_s >= RECENT_S:
             bucket.is_stranger, bucket.judged_at_s = not self._is_member(peer), now
-        bucket.left_s, bucket.at_s = self._left_to(bucket, now) - cost_s, now
+        left_s = self._left_to(bucket, now) - cost_s
+        if not bucket.is_stranger:
+            penalty_s = min(penalty_s, max(0.0, left_s + MEMBER_DEBT_S_MAX))
+        bucket.left_s, bucket.at_s = left_s - penalty_s, now
         if bucket.is_stranger:
             self._strangers[peer] = now
             self._strangers.move_to_end(peer)
