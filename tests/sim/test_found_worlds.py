@@ -65,6 +65,8 @@ def test_nothing_happens_that_must_not(protocol: str, seed: int) -> None:
         # An honest event linked to one that a liar withheld; members that had missed it never
         # heard of it, since parked events are no heads.
         ("pulsarcast", 2_026_111_900_021, "audited"),
+        # The only neighbour and the only keeper of a publisher both withheld its event.
+        ("pulsarcast", 2_026_112_230_261, "audited"),
     ],
 )
 def test_nothing_is_lost_to_nodes_that_lie(protocol: str, seed: int, resilience: str) -> None:

@@ -1,7 +1,9 @@
 """Members of a topic notice events that their neighbours hide, and fetch them.
 
 A neighbour in the tree may drop events and report old heads. So a member asks the keepers of the
-topic and its author, in turn, for their heads; less and less often while no event is missing.
+topic and its author, in turn, for their heads; less and less often while no event is missing. A
+source that lacks the member's own heads gets them in return, and fetches those events: neighbours
+may have dropped what the member itself has published.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast.component import Component
 from smartpubsub.protocols.pulsarcast.fetcher import Fetcher
 from smartpubsub.protocols.pulsarcast.keepers import Keepers
+from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.messages import Fetch, Page
 from smartpubsub.protocols.pulsarcast.pages import PageRequests
 from smartpubsub.protocols.pulsarcast.replicas import TopicReplica, TopicReplicas
@@ -47,6 +50,7 @@ class TopicAudits(Component):
     """Compares this node's heads of its topics with those of keepers."""
 
     _replicas: TopicReplicas
+    _membership: Membership
     _pages: PageRequests
     _keepers: Keepers
     _fetcher: Fetcher
@@ -91,12 +95,15 @@ class TopicAudits(Component):
         self._set_timer(replica, audit)
 
     def _on_page(self, replica: TopicReplica, audit: _TopicAudit, peer: Peer, page: Page) -> None:
-        """Compare the heads of a source with the own log, and fetch missing events."""
+        """Compare the heads of a source with the own log; fetch or show missing events."""
         audit.question = 0
-        if any(not replica.log.knows(head.cid) for head in page.heads):
+        theirs = {head.cid for head in page.heads}
+        if any(not replica.log.knows(cid) for cid in theirs):
             audit.interval_us = AUDIT_US_MIN
             self._set_timer(replica, audit)
             self._fetcher.compare(replica, page.heads, peer)
+        elif not replica.log.heads.keys() <= theirs:
+            self._membership.send_beat(replica, peer, wants_answer=False)
 
     def on_left(self, replica: TopicReplica) -> None:
         """Forget a topic."""

@@ -175,7 +175,7 @@ class Pulsarcast:
         )
         self._history = HistoryReader(*base, *in_tree, self._versions, self.keepers, pages)
         self._audits = TopicAudits(
-            *base, replicas, pages, self.keepers, self.fetcher, branch_of(rng, "audits")
+            *(*base, *in_tree, pages, self.keepers, self.fetcher), branch_of(rng, "audits")
         )
         self._senders = PulsarSenders(*base, *in_tree, self.keepers, pages)
         self._importer = Importer(*base, *in_tree, self._dissemination)
