@@ -42,13 +42,14 @@ def test_an_event_that_is_published_again_is_no_fork() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_authors_that_fork_are_named_and_no_others(seed: int) -> None:
-    result = ran(Adversary("fork", 0.2), Adversary("drop", 0.1), seed=seed)
+@pytest.mark.parametrize("kind", ["fork", "rollback"])
+def test_authors_that_sign_two_events_under_one_number_are_named(kind: str, seed: int) -> None:
+    result = ran(Adversary(kind, 0.2), Adversary("drop", 0.1), seed=seed)
 
-    assert list(result.experiment.convicted_counts) == ["fork"]
-    count = result.experiment.convicted_counts["fork"]
+    assert list(result.experiment.convicted_counts) == [kind]
+    count = result.experiment.convicted_counts[kind]
     assert count >= 2
-    assert result.document()["convicted_by"] == {"fork": {"fork": count}}
+    assert result.document()["convicted_by"] == {kind: {"fork": count}}
     assert result.experiment.convicted_honest == 0
     assert result.violations == []
 

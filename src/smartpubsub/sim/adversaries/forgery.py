@@ -4,7 +4,7 @@ It cannot sign for other nodes, so altered and invented events have its own sign
 nodes that look for a place in a tree to other adversaries, and names one of these as the shortcut
 past itself. It acknowledges and confirms the next event of a publisher before the event has come.
 An adversary that forks signs two events of its own under one number, and sends one half of its
-peers the second.
+peers the second. One that rolls back signs the second one later, and sends it to all.
 """
 
 from __future__ import annotations
@@ -16,14 +16,19 @@ from functools import partial
 from typing import Any
 
 from smartpubsub.kademlia.keys import Contact
-from smartpubsub.protocols.blocks import cid_of
+from smartpubsub.protocols.blocks import Cid, cid_of
 from smartpubsub.protocols.publication import Publication, Signing
 from smartpubsub.protocols.pulsarcast import messages as pulsar
-from smartpubsub.protocols.pulsarcast.events import new_event, read_event, sealed_draft
+from smartpubsub.protocols.pulsarcast.events import (
+    TopicEvent,
+    new_event,
+    read_event,
+    sealed_draft,
+)
 from smartpubsub.protocols.scoutsubs import messages as scout
 from smartpubsub.protocols.scoutsubs.attestation import held_bytes
 from smartpubsub.seam import Peer
-from smartpubsub.sim.adversaries.kinds import FORK
+from smartpubsub.sim.adversaries.kinds import BAD_PARENTS, FORK, ROLLBACK
 
 REPEATED_MAX = 50
 """How many recent messages a forger can repeat."""
@@ -125,39 +130,52 @@ class Forger:
 
 
 class Forker:
-    """Forks the own events of one adversary.
+    """Lies about the own events of one adversary.
 
-    One half of its peers gets other events under the same numbers; with `bad-parents`, all peers
-    get events that link to one that does not exist.
+    With `fork`, one half of its peers gets other events under the same numbers. With `rollback`,
+    all peers get its later events under the number, and in the place, of the first one. With
+    `bad-parents`, all peers get events that link to one that does not exist.
     """
 
     def __init__(self, own: Peer, signing: Signing, kind: str) -> None:
         self._own = own
         self._signing = signing
-        self._is_forking = kind == FORK
+        self._kind = kind
+        self._first: Publication | None = None
+        self._first_of_topic: dict[Cid, TopicEvent] = {}
 
     def forked(self, peer: Peer, message: Any) -> Any:
         """A message to a peer, in which other events replace the adversary's own."""
-        if self._is_forking and not peer[-1] & 1:
+        if self._kind == FORK and not peer[-1] & 1:
             return message
         return _mapped(message, self._other_event, self._other_block)
 
     def _other_event(self, event: Publication) -> Publication:
-        if event.id.publisher != self._own or not self._is_forking:
+        if event.id.publisher != self._own or self._kind == BAD_PARENTS:
             return event
-        payload = event.payload + b"!"
-        signature = self._signing.sign(event.id, event.predicate, payload, event.created_us)
-        return Publication.of(event.id, event.predicate, payload, signature, event.created_us)
+        id, predicate, payload = event.id, event.predicate, event.payload + b"!"
+        if self._kind == ROLLBACK:
+            self._first = self._first or event
+            if id == self._first.id:
+                return event
+            id, predicate = self._first.id, self._first.predicate
+        signature = self._signing.sign(id, predicate, payload, event.created_us)
+        return Publication.of(id, predicate, payload, signature, event.created_us)
 
     def _other_block(self, block: bytes) -> bytes:
         event = read_event(block)
         draft, parents, height = event.draft, event.parents, event.height
         if event.id.publisher != self._own or draft.is_announcement:
             return block
-        if self._is_forking:
-            draft = replace(draft, payload=draft.payload + b"!")
-        else:
+        if self._kind == BAD_PARENTS:
             parents, height = (cid_of(block),), height + 1
+        else:
+            draft = replace(draft, payload=draft.payload + b"!")
+        if self._kind == ROLLBACK:
+            first = self._first_of_topic.setdefault(event.topic, event)
+            if first.id == event.id:
+                return block
+            draft, parents, height = replace(draft, id=first.id), first.parents, first.height
         return new_event(draft, self._own, parents, height, self._signing).block
 
 

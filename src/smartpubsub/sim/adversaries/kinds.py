@@ -20,6 +20,8 @@ KINDS: Mapping[str, str] = {
     "forge": "alters the events that it sends on, invents events and acknowledgements, sends nodes"
     " to other adversaries, and repeats old messages",
     "fork": "publishes as often as a publisher, two events under each number",
+    "rollback": "publishes as often as a publisher, and signs all its events under the number of"
+    " the first one",
     "bad-parents": "publishes as often as a publisher; in topics its events link to one that does"
     " not exist",
     "sybil": "drops, has an id minted closer to an attribute than all honest nodes, and joins so"
@@ -52,7 +54,9 @@ OPTION_MAX = 1_000_000.0
 MINTED_MAX = 1_000
 MIXED = "mixed"
 FORK = "fork"
-PUBLISHING = (FORK, "bad-parents")
+ROLLBACK = "rollback"
+BAD_PARENTS = "bad-parents"
+PUBLISHING = (FORK, ROLLBACK, BAD_PARENTS)
 """The kinds that lie about events of their own."""
 
 
@@ -127,6 +131,13 @@ def chosen_nodes(
 
 
 def _drawn(seed: int, node: int) -> Adversary:
-    """An adversary of any kind that nodes of the workload can be."""
-    kinds = [kind for kind in KINDS if kind not in (*MINTED, MIXED)]
-    return Adversary(stream(seed, "mixed", node).choice(kinds), 1.0)
+    """An adversary of any kind that nodes of the workload can be.
+
+    Half of the nodes that sign two events under one number do so at once, the others later: a kind
+    of its own in the draw would change the nodes of all worlds that are known by their seeds.
+    """
+    rng = stream(seed, "mixed", node)
+    kind = rng.choice([kind for kind in KINDS if kind not in (*MINTED, ROLLBACK, MIXED)])
+    if kind == FORK:
+        kind = rng.choice((FORK, ROLLBACK))
+    return Adversary(kind, 1.0)
