@@ -4,12 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from smartpubsub.protocols.pubsub import Convicted
 from smartpubsub.protocols.pulsarcast.dissemination import Fork, Forks
-from smartpubsub.protocols.pulsarcast.events import sealed_draft
+from smartpubsub.protocols.pulsarcast.events import new_event, sealed_draft
+from smartpubsub.protocols.pulsarcast.messages import Parcel, Spread
+from smartpubsub.seam import Send
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import Result, run
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.pulsarcast.makers import Person
+from tests.protocols.pulsarcast.village import Village
 
 
 def ran(*adversaries: Adversary, seed: int = 1) -> Result:
@@ -39,6 +44,29 @@ def test_an_event_that_is_published_again_is_no_fork() -> None:
 
     assert not forks.compare(*events)
     assert not forks.convicted
+
+
+def test_a_stored_fork_convicts_its_author_again_after_a_restart() -> None:
+    village = Village(4)
+    topic = village.create(0)
+    village.subscribe_all([2], topic)
+    village.publish(0, topic, b"yes")
+    village.run(2)
+    author, reader = village.host(0).peer, village.host(2).peer
+    (first,) = village.log(2, topic).events.values()
+    draft = replace(first.draft, payload=b"no")
+    second = new_event(draft, author, (), 1, StandInSigning(author))
+    village.world.carry_out(village.host(0), [Send(reader, Parcel((Spread(second.block, 1),)))])
+    village.run(2)
+    assert list(village.core(2).convicted()) == [author]
+
+    village.crash(2)
+    village.run(1)
+    village.restart(2)
+    village.run(2)
+
+    assert list(village.core(2).convicted()) == [author]
+    assert village.told.count((2, Convicted(author))) == 2
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -167,9 +167,7 @@ class TopicDissemination(Component):
         if event.draft.is_announcement and source is not None:
             self._replicas.hear_of_version(replica, event.draft.payload, source)
         if twin is not None:
-            is_fork = self._forks.compare(twin, event)
-            if is_fork:
-                self._outbox.deliver(Convicted(event.id.publisher))
+            is_fork = self._is_fork(twin, event)
             self._outbox.reject("forked" if is_fork else Reason.REPLAYED.value)
         # In a topic with one order an event is delivered after all events that it links to.
         ready = whole if replica.topic.rules.is_chained else (event,)
@@ -178,6 +176,21 @@ class TopicDissemination(Component):
                 self._subscriptions.deliver(replica, one, hops)
         self._store.prune_if_too_large(replica)
         return True
+
+    def restore(self, event: TopicEvent) -> None:
+        """Add an event that was in storage; a stored fork convicts its author again."""
+        replica = self._replicas.of_version(event.topic)
+        twin = None if replica is None else replica.log.with_id(event.id)
+        self._store.restore(event)
+        if twin is not None:
+            self._is_fork(twin, event)
+
+    def _is_fork(self, first: TopicEvent, second: TopicEvent) -> bool:
+        """Compare two events with one id; convict their author if they are a fork."""
+        is_fork = self._forks.compare(first, second)
+        if is_fork:
+            self._outbox.deliver(Convicted(first.id.publisher))
+        return is_fork
 
     def go_on_without(self, replica: TopicReplica, cid: Cid) -> None:
         """Deliver the events that wait for one that no node has, or that is not needed."""

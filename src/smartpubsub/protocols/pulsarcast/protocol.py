@@ -424,7 +424,7 @@ class Pulsarcast:
         for record in stored.records:
             self._load_topic(record, stored.topics)
         for event in stored.events:
-            self.store.restore(event)
+            self._dissemination.restore(event)
         for replica in self.replicas.by_id.values():
             self.fetcher.restore(replica)
             replica.log.audit()
