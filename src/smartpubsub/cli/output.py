@@ -31,8 +31,11 @@ class WritablePath(click.ParamType[Path]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(value)
+        was_there = path.exists()
         try:
             path.open("ab").close()
+            if not was_there:
+                path.unlink()  # No result may follow: the command may fail or be ended.
         except OSError as error:
             problem = f"{path}: {error.strerror}; name a file that can be written"
             self.fail(problem, param, ctx)
