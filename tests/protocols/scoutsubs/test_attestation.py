@@ -8,7 +8,8 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.node.identity import Identity
 from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.publication import EventId
+from smartpubsub.protocols.evidence import STEP_BYTES
+from smartpubsub.protocols.publication import SIGNATURE_BYTES, EventId
 from smartpubsub.protocols.pubsub import Published
 from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.protocols.runtime.rules import refusal_of
@@ -66,8 +67,14 @@ def test_a_statement_without_evidence_of_its_sender_is_rejected(part: Any) -> No
     assert verified(part, ALICE) is None
     assert verified(forged, ALICE) is None
     assert verified(said, MALLORY) is None
-    for evidence in (b"short", bytes(64), said.evidence + b"x", said.evidence + bytes(17)):
+    for evidence in (said.evidence + b"x", said.evidence + bytes(17)):
         assert verified(part._replace(evidence=evidence), ALICE) is None
+
+
+@KINDS
+@pytest.mark.parametrize("length", range(SIGNATURE_BYTES + 2 * STEP_BYTES))
+def test_evidence_of_any_length_without_a_signature_is_rejected(part: Any, length: int) -> None:
+    assert verified(part._replace(evidence=bytes(length)), ALICE) is None
 
 
 @KINDS

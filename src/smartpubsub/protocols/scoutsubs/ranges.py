@@ -110,7 +110,8 @@ def singly(part: Any) -> list[Any]:
 
 def range_in(evidence: bytes, id: EventId) -> tuple[EventRange, bytes]:
     """The events that evidence for one of them covers, and the evidence as signed."""
-    if (len(evidence) - SIGNATURE_BYTES) % STEP_BYTES != RANGE_BYTES:
+    beyond_signature = len(evidence) - SIGNATURE_BYTES
+    if beyond_signature < RANGE_BYTES or beyond_signature % STEP_BYTES != RANGE_BYTES:
         return EventRange(id, 0), evidence
     number, more = _RANGE.unpack(evidence[-RANGE_BYTES:])
     return EventRange(id._replace(number=number), more), evidence[:-RANGE_BYTES]
