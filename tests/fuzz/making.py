@@ -32,6 +32,11 @@ PREDICATES = [
 ]
 NAMES = ["surf", "a", "price", "surf\x1f1\x1f0", "\x1f", "é" * 500, "x"]
 NUMBERS = [0, 1, 2, 3, 7, 127, 128, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 53, (1 << 63) - 1]
+COUNTS = (0, 1, 1, 2, 5)
+"""How many entries a list has; a few lists are much longer."""
+LONG = 300
+BYTES_MAX = 130
+"""The longest bytes without a meaning: as long as a signature with some hashes after it."""
 REMEMBERED_MAX = 64
 
 
@@ -74,7 +79,8 @@ class Maker:
         if origin is Annotated:
             return self.value(inner[0])
         if origin is tuple and inner[1:] == (Ellipsis,):
-            return tuple(self.value(inner[0]) for _ in range(rng.choice((0, 1, 1, 2, 5))))
+            count = LONG if rng.random() < 0.005 else rng.choice(COUNTS)
+            return tuple(self.value(inner[0]) for _ in range(count))
         if origin is tuple:
             return tuple(map(self.value, inner))
         if origin in (Union, UnionType):
@@ -94,8 +100,7 @@ class Maker:
         if hint is str:
             return rng.choice(NAMES)
         if hint is bytes:
-            options = [*self.peers, *self.blocks, *map(cid_of, self.blocks), b"", rng.randbytes(36)]
-            return rng.choice(options)
+            return self._some_bytes()
         if hint is Predicate:
             return rng.choice(PREDICATES)
         if hint is Contact:
@@ -113,6 +118,12 @@ class Maker:
         fields = dict(_hints(hint))
         made = {name: self.value(fields[name]) for name in hint._fields}
         return hint.of(made["peer"], made["addresses"]) if hint is Contact else hint(**made)
+
+    def _some_bytes(self) -> bytes:
+        rng = self._rng
+        if rng.random() < 0.2:
+            return rng.randbytes(rng.randrange(BYTES_MAX))
+        return rng.choice([*self.peers, *self.blocks, *map(cid_of, self.blocks), b""])
 
     def _some_blocks(self) -> list[bytes]:
         author = self.peers[0]
