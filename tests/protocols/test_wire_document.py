@@ -110,7 +110,7 @@ SAID: dict[str, Part] = {
     "`Audited`, the event, which came 300 ms ago": scout.Audited(
         "surf", 9, (scout.Missed(EVENT, 300),), False
     ),
-    "`KeptAt`, at the place 300": scout.KeptAt(ID, "surf", 1, 300, b"evidence"),
+    "`KeptAt`, at the place 300": scout.KeptAt(ID, "surf", 1, 300, b"digest", b"evidence"),
     "`Accuse` of `q`, whose answer covers the places 292 to 300": scout.Accuse(ID, SIGNED_ANSWER),
     "`Convict` of `q`, which has signed for the event at the place 300": scout.Convict(
         EVENT, 300, b"evidence", SIGNED_ANSWER

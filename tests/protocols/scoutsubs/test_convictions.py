@@ -174,7 +174,7 @@ def test_real_signatures_hold_for_nothing_but_what_was_signed(change: dict[str, 
     question = question_hash("surf", (SURF,), ())
     kept, said = Ed25519Signing(keeper).sign_statements(
         [
-            lambda: kept_bytes(id, "surf", 0, 3),
+            lambda: kept_bytes(id, "surf", 0, 3, event.digest),
             lambda: answer_bytes(question, 0, 1, 9, ()),
         ]
     )
@@ -189,6 +189,52 @@ def test_real_signatures_hold_for_nothing_but_what_was_signed(change: dict[str, 
 
     assert not convict(**change)
     assert convict()
+
+
+def test_a_publisher_that_signs_two_events_under_one_id_convicts_no_keeper() -> None:
+    keeper, publisher = (Identity.of(bytes([n] * 32)) for n in (1, 2))
+    id = EventId(publisher.peer, 1, 1)
+    rain, surf = (
+        Publication.of(id, predicate, b"", Ed25519Signing(publisher).sign(id, predicate, b""))
+        for predicate in (Predicate.parse("rain"), SURF)
+    )
+    # The keeper keeps the first, and rightly leaves it out of an answer about the second.
+    question = question_hash("surf", (SURF,), ())
+    kept, said = Ed25519Signing(keeper).sign_statements(
+        [
+            lambda: kept_bytes(id, "surf", 0, 3, rain.digest),
+            lambda: answer_bytes(question, 0, 1, 9, ()),
+        ]
+    )
+    forest = Forest(2, SETTINGS)
+    convictions = forest.scouts(1)._convictions
+    vars(convictions)["_signing"] = Ed25519Signing(publisher)
+    answer = SignedAnswer(keeper.peer, "surf", (SURF,), (), 0, 1, 9, (), said)
+
+    def convict(event: Publication) -> None:
+        forged = Convict(event, 3, kept, answer)
+        forest.poke(1, lambda _: convictions.on_convict(b"", forged))
+
+    convict(rain)
+    convict(surf)
+    assert not convictions.convicted
+
+
+def test_a_stored_conviction_that_proves_nothing_is_dropped_at_the_start(forest: Forest) -> None:
+    id = forest.published(PUBLISHER, "surf")
+    forest.run(SECOND)
+    forest.send(ASKER, PUBLISHER, Accuse(id, left_out(forest)))
+    forest.run(SECOND)
+    convictions = forest.scouts(ANYONE)._convictions
+    [part] = convictions.convicted.values()
+    unproven = part._replace(place=0)
+    forest.poke(ANYONE, lambda _: convictions._persistence.keep_conviction(unproven))
+    for _ in range(2):
+        forest.crash(ANYONE)
+        forest.restart(ANYONE)
+        forest.run(SECOND)
+
+    assert not is_convicted_by(forest, ANYONE)
 
 
 def test_an_answer_covers_the_places_of_all_events_that_it_is_about(forest: Forest) -> None:

@@ -56,10 +56,10 @@ def held_claim(id: EventId, attribute: str, evidence: bytes) -> tuple[bytes, byt
     return (held_bytes(held.first, attribute, held.more), made) if id in held else None
 
 
-def kept_bytes(id: EventId, attribute: str, incarnation: int, place: int) -> bytes:
-    """The statement of a keeper that it keeps an event at a place."""
+def kept_bytes(id: EventId, attribute: str, incarnation: int, place: int, digest: bytes) -> bytes:
+    """The statement of a keeper that it keeps the event with a digest at a place."""
     held = framed(id.publisher) + sequence_of(id) + framed(attribute.encode())
-    return _KEPT + held + pack(">QQ", incarnation, place)
+    return _KEPT + held + pack(">QQ", incarnation, place) + framed(digest)
 
 
 def question_hash(attribute: str, filters: Iterable[Predicate], had: Sequence[int]) -> bytes:
@@ -152,7 +152,7 @@ def _is_statement(part: Part) -> bool:
 
 def _statement(part: Part) -> bytes:
     if isinstance(part, KeptAt):
-        return kept_bytes(part.id, part.attribute, part.incarnation, part.place)
+        return kept_bytes(*part[:-1])
     if isinstance(part, Audited):
         missed = [digest_of_id(missed.event.id) for missed in part.missed]
         return answer_bytes(part.question, part.incarnation, part.first, part.last, missed)

@@ -127,7 +127,8 @@ class AuditKeeper:
             id, attribute = part.event.id, part.attribute
             kept = self._kept.get(attribute, {}).get(id)
             if kept is not None:
-                place = KeptAt(id, attribute, self._recovery.incarnation, kept.place)
+                incarnation, digest = self._recovery.incarnation, kept.event.digest
+                place = KeptAt(id, attribute, incarnation, kept.place, digest)
                 self._outbox.queue(peer, place)
             is_full = kept is None or not (
                 self._settings.keeper_quorum or self._keep_until_admitted(part.event, attribute)

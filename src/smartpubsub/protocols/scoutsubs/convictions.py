@@ -66,7 +66,8 @@ class Convictions:
 
     def on_kept_at(self, peer: Peer, part: KeptAt) -> None:
         """Keep the signature of a keeper for an own event."""
-        if part.id in self._events:
+        event = self._events.get(part.id)
+        if event is not None and event.digest == part.digest:
             self._signed[peer, part.id, part.attribute] = part
 
     def tick(self) -> None:
@@ -124,9 +125,15 @@ class Convictions:
         self._outbox.deliver(Convicted(keeper))
 
     def restore(self) -> None:
-        """Ban the nodes again that were convicted before a restart, and tell the host again."""
+        """Ban the nodes again that were convicted before a restart, and tell the host again.
+
+        An earlier version convicted nodes by statements that do not prove a lie.
+        """
         for part in self._persistence.take_convictions():
-            self._take(part)
+            if self._proves(part):
+                self._take(part)
+            else:
+                self._persistence.drop_conviction(part)
 
     def _proves(self, part: Convict) -> bool:
         """Whether a keeper has signed both for an event and for an answer that leaves it out."""
@@ -140,7 +147,7 @@ class Convictions:
         said = partial(
             answer_bytes, question, incarnation, answer.first, answer.last, answer.missed
         )
-        kept = partial(kept_bytes, event.id, tree, incarnation, place)
+        kept = partial(kept_bytes, event.id, tree, incarnation, place, event.digest)
         is_evidence = self._signing.is_evidence
         return (
             self._signing.is_signed(event)

@@ -468,6 +468,8 @@ class KeptAt(NamedTuple):
     attribute: TreeName
     incarnation: int
     place: int
+    digest: Signature
+    """The digest of the event: a lying publisher gives one id to several."""
     evidence: Evidence = NO_EVIDENCE
 
 

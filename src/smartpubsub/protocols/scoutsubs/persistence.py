@@ -253,6 +253,10 @@ class Persistence:
         if not self.is_full:
             self._put(_CONVICT + part.answer.keeper, encode(Bundle((part,))))
 
+    def drop_conviction(self, part: Convict) -> None:
+        """Remove a conviction."""
+        self._drop(_CONVICT + part.answer.keeper)
+
     def take_convictions(self) -> list[Convict]:
         """Take the loaded convictions."""
         convictions, self._convictions = self._convictions, []

@@ -175,7 +175,8 @@ class Placement:
         self._convictions.on_kept_at(peer, part)
         key = (part.id, part.attribute)
         placed = self._placed.get(key)
-        if placed is not None and peer in placed.sent:
+        is_sent = placed is not None and peer in placed.sent
+        if placed is not None and is_sent and placed.event.digest == part.digest:
             placed.placed[peer] = None
             self._conclude_if_signed(key)
 

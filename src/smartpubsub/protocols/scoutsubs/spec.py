@@ -30,7 +30,7 @@ from smartpubsub.protocols.spec import (
     a_fifth_if_audited,
 )
 
-SCOUTSUBS = "/smartpubsub/scoutsubs/4.0.0"
+SCOUTSUBS = "/smartpubsub/scoutsubs/5.0.0"
 VARIANTS = ("base-unreliable", "base-reliable", "redirect-unreliable", "redirect-reliable")
 
 STORAGE_SHARE = 2

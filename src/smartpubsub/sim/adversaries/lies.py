@@ -235,7 +235,7 @@ def _forged_scout(peer: Peer, part: Any, liar: Liar) -> tuple[Peer, Bundle] | No
         case scout.Record(event, attribute):
             return peer, Bundle((_recorded(event.id, attribute, liar),))
         case scout.KeepForAudits(event, attribute):
-            place = (event.id, attribute, liar.incarnation, liar.now)
+            place = (event.id, attribute, liar.incarnation, liar.now, event.digest)
             kept = scout.KeptAt(*place, _evidence(liar, partial(kept_bytes, *place)))
             return peer, Bundle((kept, _recorded(event.id, attribute, liar)))
         case scout.Notify(event, attribute):
