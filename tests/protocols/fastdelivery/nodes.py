@@ -11,7 +11,14 @@ from smartpubsub.kademlia.settings import SECOND, Settings
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import GroupMember, MemberState
 from smartpubsub.protocols.fastdelivery.group import Contract, OwnedGroup, accept_all
-from smartpubsub.protocols.fastdelivery.messages import GroupNotify, Packet, Relay, wire_bytes
+from smartpubsub.protocols.fastdelivery.messages import (
+    Answer,
+    GroupNotify,
+    Packet,
+    Question,
+    Relay,
+    wire_bytes,
+)
 from smartpubsub.protocols.fastdelivery.protocol import FastDelivery
 from smartpubsub.protocols.fastdelivery.results import GroupOpened, JoinRefused, SearchResult
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
@@ -249,6 +256,27 @@ class FastNodes:
             for _, node, item in self.told
             if isinstance(item, Delivery) and item.event.id == id
         }
+
+
+def cut(nodes: FastNodes, one: int, other: int) -> None:
+    """Drop all messages of FastDelivery between two nodes from now on."""
+    transmit, hosts = nodes.world._transmit, {nodes.contacts[n].peer for n in (one, other)}
+
+    def dropping(host: Host, peer: bytes, message: object, event: object) -> None:
+        if not isinstance(message, Packet) or {host.peer, peer} != hosts:
+            transmit(host, peer, message, event)  # type: ignore[arg-type]
+
+    nodes.world._transmit = dropping  # type: ignore[method-assign]
+
+
+def answer_always(nodes: FastNodes, number: int, kind: type[Question], answer: Answer) -> None:
+    """Have a node give the same answer to all questions of a kind."""
+    fast = nodes.fast(number)
+
+    def answering(contact: Contact, question_number: int, _: Question) -> None:
+        fast._requests.answer(contact.peer, question_number, answer)
+
+    fast._on_question[kind] = answering
 
 
 def watch_events(nodes: FastNodes) -> list[tuple[int, int, GroupNotify | Relay]]:

@@ -91,6 +91,20 @@ class Arrangement(RuleBasedStateMachine):
         self.book.heard(peer)
         self.take()
 
+    @rule(peer=PEERS, is_answering=st.booleans())
+    def is_not_reached_by_its_helper(self, peer: bytes, is_answering: bool) -> None:
+        member = self.book.members.get(peer)
+        if member is not None and member.state is MemberState.DELEGATED:
+            helper = member.helper
+            assert helper is not None
+            self.book.unreached(peer, helper)
+            self.book.silent(peer)
+            if is_answering:
+                self.book.heard(peer)
+            else:
+                self.book.excuse(peer, helper)
+            self.take()
+
     @rule(peer=PEERS)
     def complains(self, peer: bytes) -> None:
         self.book.complain(peer)
@@ -149,6 +163,11 @@ class Arrangement(RuleBasedStateMachine):
                     m for m in region.at(MemberState.DIRECT) if m.delegation is Delegation.OFFERED
                 ]
                 assert region.asked is not None or leaving or (is_full and member.was_served)
+
+    @invariant()
+    def no_helper_is_offered_a_member_that_it_did_not_reach(self) -> None:
+        for member in self.book.members.values():
+            assert member.helper not in member.unreached_by
 
     @invariant()
     def offered_members_are_in_an_order_to_their_helper(self) -> None:

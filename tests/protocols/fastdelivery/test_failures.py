@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.group import OwnedGroup
@@ -10,7 +12,7 @@ from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pubsub import Confirmed, Published
 from smartpubsub.sim.kernel.faults import Partition
 from smartpubsub.sim.kernel.world import Host
-from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
+from tests.protocols.fastdelivery.nodes import OWNER, FastNodes, answer_always, cut
 
 HERE = FastSettings(region="here", capacity=3)
 
@@ -208,3 +210,57 @@ def test_a_helper_cannot_make_members_seem_silent_that_it_does_not_serve() -> No
     )
     assert group.book.members[direct].state is MemberState.DIRECT
     assert event.sent[direct] == direct
+
+
+def a_helper_of_six(settings: FastSettings = HERE) -> tuple[FastNodes, OwnedGroup, list[int]]:
+    """A group of nine members with one helper, and the members that the helper serves."""
+    nodes = FastNodes(10, settings, capacities=[0, 20, *[0] * 8])
+    group = nodes.create("surf")
+    nodes.subscribe_all(range(1, 10), "surf")
+    nodes.run(2)
+    assert nodes.at(group, MemberState.HELPER) == [1]
+    return nodes, group, nodes.at(group, MemberState.DELEGATED)
+
+
+@pytest.mark.parametrize("backups", [0, 2])
+def test_a_member_that_its_helper_does_not_reach_gets_events_from_the_owner(backups: int) -> None:
+    nodes, group, served = a_helper_of_six(replace(HERE, backups=backups))
+    cut(nodes, 1, served[0])
+    event = nodes.publish("surf")
+    nodes.run(10)
+    assert nodes.got(event) == list(range(1, 10))
+    assert nodes.items(Confirmed) == [Confirmed(event)]
+    assert nodes.member(group, served[0]).state is MemberState.DIRECT
+    assert nodes.at(group, MemberState.DELEGATED) == served[1:]
+
+
+def test_a_helper_is_offered_a_member_that_it_did_not_reach_again_after_t() -> None:
+    nodes, group, (missed, *_) = a_helper_of_six(replace(HERE, renew_us=90 * SECOND))
+    cut(nodes, 1, missed)
+    nodes.publish("surf")
+    nodes.run(60)
+    assert nodes.member(group, missed).state is MemberState.DIRECT
+    nodes.run(60)
+    assert nodes.member(group, missed).state is MemberState.DELEGATED
+
+
+def test_a_helper_serves_a_member_again_that_was_down() -> None:
+    nodes, group, (missed, *_) = a_helper_of_six()
+    nodes.crash(missed)
+    nodes.publish("surf")
+    nodes.run(10)
+    assert nodes.member(group, missed).state is MemberState.SILENT
+    nodes.world.restart(nodes.host(missed))
+    nodes.run_until(lambda: nodes.member(group, missed).state is MemberState.DELEGATED)
+
+
+def test_a_helper_that_reports_all_members_as_unreached_is_not_offered_them_again() -> None:
+    nodes, group, served = a_helper_of_six()
+    unreached = RelayConfirmed(tuple(nodes.contacts[number].peer for number in served))
+    answer_always(nodes, 1, Relay, unreached)
+    before = nodes.world.sent_count
+    event = nodes.publish("surf")
+    nodes.run(30)
+    assert set(nodes.got(event)) >= set(range(2, 10))
+    assert nodes.world.sent_count - before < 1000
+    assert nodes.at(group, MemberState.DELEGATED) == []

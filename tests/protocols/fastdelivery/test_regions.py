@@ -21,6 +21,13 @@ WIDE = NetworkOptions(regions=REGIONS)
 NAMES = [f"region-{region_of(peer_id(1, number), REGIONS)}" for number in range(COUNT)]
 
 
+def test_a_member_cannot_declare_a_measured_region() -> None:
+    nodes = FastNodes(3, regions=["", "measured-2", ""])
+    group = nodes.create("surf")
+    nodes.subscribe(1, "surf")
+    assert nodes.member(group, 1).region == "measured-1"
+
+
 def test_an_event_crosses_once_for_each_helper_and_each_member_that_is_served_directly() -> None:
     nodes = FastNodes(COUNT, FastSettings(capacity=40), regions=NAMES, network=WIDE)
     group = nodes.create("surf")

@@ -162,6 +162,9 @@ class GroupMember:
     """Whether it was ever served; the owner never turns such a member away."""
     delegated_us: int = 0
     """Since when its helper serves it."""
+    unreached_by: dict[Peer, int] = field(default_factory=dict)
+    """The helpers that did not reach it although the owner did, and until when the owner does not
+    offer it to them."""
     complaints: dict[Peer, None] = field(default_factory=dict)
     """The members that have missed events which it has confirmed as their helper."""
 
@@ -434,6 +437,18 @@ class Book:
         self._move(member, "does not answer")
         self._settle(member.region)
 
+    def unreached(self, peer: Peer, helper: Peer) -> None:
+        """Offer a member no more, for a while, to a helper that does not reach it."""
+        member = self.members.get(peer)
+        if member is not None:
+            member.unreached_by[helper] = self._clock() + self._settings.renew_us
+
+    def excuse(self, peer: Peer, helper: Peer) -> None:
+        """Offer a member to a helper again: the owner does not reach it either."""
+        member = self.members.get(peer)
+        if member is not None:
+            member.unreached_by.pop(helper, None)
+
     def heard(self, peer: Peer) -> None:
         """Serve a member again that was silent."""
         member = self.members.get(peer)
@@ -442,10 +457,13 @@ class Book:
             self._settle(member.region)
 
     def settle(self) -> None:
-        """Arrange all regions anew; candidates that declined long ago may be asked again."""
+        """Arrange all regions anew; forget whom helpers refused, or did not reach, long ago."""
+        now = self._clock()
         for name, region in list(self.regions.items()):
             for member in region.members.values():
                 self._consider(member)
+                for helper in [h for h, until in member.unreached_by.items() if until <= now]:
+                    del member.unreached_by[helper]
             region.decline_count = 0
             self._settle(name)
 
@@ -463,8 +481,9 @@ class Book:
             self._orders.append(Serve(member.peer))
         # A leaving member makes room for a waiting one.
         leaving = len(region.leaving)
-        # A helper that may serve more gets all members but the pool.
-        may_extend = any(peer in region.candidates for peer in region.by_state[MemberState.HELPER])
+        # A full helper that may serve more gets all members but the pool.
+        helpers = region.by_state[MemberState.HELPER]
+        may_extend = any(not h.room and peer in region.candidates for peer, h in helpers.items())
         most = self._settings.pool if may_extend else direct_max
         is_crowded = region.direct_count - leaving + len(region.unserved) > most
         if region.asked is None and (is_crowded or (region.unserved and not self._has_fan_out)):
@@ -474,7 +493,10 @@ class Book:
         self._dismiss_idle(region)
 
     def _delegate(self, region: Region) -> None:
-        """Offer waiting and directly served members to helpers, except for a strong pool."""
+        """Offer waiting and directly served members to helpers, except for a strong pool.
+
+        No helper is offered a member that it does not reach.
+        """
         helpers = [m for m in region.at(MemberState.HELPER) if m.room > 0]
         if not helpers:
             return
@@ -484,13 +506,15 @@ class Book:
         left = free[self._settings.pool :]
         left.sort(key=lambda member: member.state is MemberState.DIRECT)  # Waiting members first.
         for helper in helpers:
-            given, left = left[: helper.room], left[helper.room :]
+            able = [member for member in left if helper.peer not in member.unreached_by]
+            given = able[: helper.room]
             if not given:
-                return
+                continue
             for member in given:
                 helper.delegated[member.peer] = None
                 member.helper = helper.peer
                 self._delegation(member, "hand over")
+            left = [member for member in left if member.helper is None]
             peers = tuple(member.peer for member in given)
             self._orders.append(HandOver(helper.peer, helper.term, peers))
 
@@ -512,12 +536,13 @@ class Book:
         self._orders.append(AskToHelp(candidate.peer, term, min(wanted, candidate.capacity)))
 
     def _candidate(self, region: Region) -> GroupMember | None:
-        """Choose a helper that may serve more; else the least blamed and most capable member."""
+        """Choose a full helper that may serve more; else the least blamed, most capable member."""
         able = [
             member
             for member in region.candidates.values()
             if member.delegation is not Delegation.OFFERED
             and member.state is not MemberState.SILENT
+            and not member.room
         ]
         preferred = (
             (MemberState.HELPER,),

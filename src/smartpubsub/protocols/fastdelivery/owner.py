@@ -17,6 +17,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import (
+    MEASURED,
     AskToHelp,
     Book,
     Dismiss,
@@ -371,7 +372,7 @@ class GroupOwner(FastComponent):
         self._store.put_member(StoredMember(group.predicate, request, group.renewed_us[peer]))
         if known is None or _unversioned(known) != _unversioned(request):
             group.interest.put(peer, request.predicates)
-        if request.region:
+        if request.region and not request.region.startswith(MEASURED):
             self._place(group, request, request.region)
         else:
             self._regions.find(group.book, peer, partial(self._place, group, request))
@@ -527,10 +528,12 @@ class GroupOwner(FastComponent):
                 self._conclude(event)
         self._carry_out(group)
 
-    def _probe(self, group: OwnedGroup, peer: Peer) -> None:
+    def _probe(self, group: OwnedGroup, peer: Peer, helper: Peer) -> None:
         """Ping a member that its helper does not reach; if it answers, serve it in another way."""
+        group.book.unreached(peer, helper)
         self._on_silence(group, peer)
-        self._requests.ask(peer, Ping(), lambda _: self._serve_again(peer))
+        excuse = partial(group.book.excuse, peer, helper)
+        self._requests.ask(peer, Ping(), lambda _: self._serve_again(peer), excuse)
 
     def heard(self, peer: Peer) -> None:
         """Note that a peer has sent a message; serve it again if it was silent."""
@@ -733,7 +736,7 @@ class GroupOwner(FastComponent):
             self._unsend(event, unreached)
             for peer in unreached:
                 if peer in event.waiting:
-                    self._probe(event.group, peer)
+                    self._probe(event.group, peer, helper)
         elif isinstance(answer, NotHelping):
             self._unsend(event, peers)
             self._on_not_helping(event.group, helper, term)
