@@ -8,7 +8,13 @@ from smartpubsub.errors import SmartPubSubError
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.book import AskToHelp, Book, HandOver, MemberState
+from smartpubsub.protocols.fastdelivery.book import (
+    AskToHelp,
+    Book,
+    Dismiss,
+    HandOver,
+    MemberState,
+)
 from smartpubsub.protocols.fastdelivery.messages import Relay, Request
 from smartpubsub.protocols.fastdelivery.results import GroupOpened, JoinRefused, Overloaded
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
@@ -82,6 +88,18 @@ def test_a_helper_that_two_members_complain_of_is_replaced_by_one_without_blame(
     helped(book, b"03")  # The next most capable one is blamed for other events.
     assert book.complain(b"03") is None
     book.check()
+
+
+def test_a_candidate_that_agrees_when_the_fan_out_is_reached_does_not_help() -> None:
+    book = Book(FastSettings(direct_max=2, pool=1, fan_out_max=4), lambda: 0)
+    for name, region, capacity in ((b"1", "north", 0), (b"2", "north", 0), (b"3", "north", 10)):
+        book.put(Contact.of(name), (Predicate.parse("surf"),), region, capacity)
+    (ask,) = (order for order in book.take_orders() if isinstance(order, AskToHelp))
+    for name in (b"4", b"5"):
+        book.put(Contact.of(name), (Predicate.parse("surf"),), "south", 0)
+    book.agreed(ask.peer, ask.term, ask.wanted)
+    book.check()
+    assert Dismiss(ask.peer, ask.term) in book.take_orders()
 
 
 def helped(book: Book, expected: bytes) -> None:

@@ -362,6 +362,9 @@ class Book:
         if member is None or self.regions[member.region].asked != peer:
             return
         self.regions[member.region].asked = None
+        if member.state not in _SERVED_BY_OWNER and not self._has_fan_out:
+            self._orders.append(Dismiss(peer, term))  # Other members have taken the last places.
+            granted = 0
         if min(granted, member.capacity) <= member.granted:
             member.declined_until = self._clock() + self._settings.decline_us
             self.regions[member.region].decline_count += 1
