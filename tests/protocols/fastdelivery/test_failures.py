@@ -264,3 +264,22 @@ def test_a_helper_that_reports_all_members_as_unreached_is_not_offered_them_agai
     assert set(nodes.got(event)) >= set(range(2, 10))
     assert nodes.world.sent_count - before < 1000
     assert nodes.at(group, MemberState.DELEGATED) == []
+
+
+@pytest.mark.parametrize("unreached_count", [0, 2, 9])
+def test_other_nodes_keep_an_event_in_place_of_keepers_that_do_not_answer(
+    unreached_count: int,
+) -> None:
+    nodes, down = FastNodes(12, HERE), 5
+    nodes.create("surf")
+    nodes.subscribe(down, "surf")
+    nodes.run(1)
+    others = [number for number in range(1, 12) if number != down]
+    others.sort(key=lambda number: nodes.contacts[number].key ^ nodes.contacts[down].key)
+    nodes.crash(down)
+    for number in others[:unreached_count]:
+        cut(nodes, OWNER, number)
+    event = nodes.publish("surf")
+    nodes.run_until(lambda: nodes.items(Published) == [Published(event)])
+    kept = [number for number in others if nodes.fast(number)._replicas.count]
+    assert kept == others[unreached_count:][: HERE.backups]

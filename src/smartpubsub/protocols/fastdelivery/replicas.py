@@ -1,14 +1,14 @@
 """Replicas of events for members that do not answer.
 
 Before an owner reports an event as published, every member that wants it has confirmed it, or the f
-nodes closest to a silent member keep a replica and try to deliver it. So the event survives its
-owner.
+nodes closest to a silent member that answer keep a replica and try to deliver it. So the event
+survives its owner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
@@ -37,6 +37,8 @@ class _Replication:
     on_replicated: Callable[[], None]
     open_count: int
     """Answers that are pending, and members whose keepers have to be found."""
+    asked: dict[Peer, dict[Peer, None]] = field(default_factory=dict)
+    """The keepers of each member that were asked."""
 
 
 @dataclass(eq=False)
@@ -81,7 +83,11 @@ class GroupReplicas(FastComponent):
     def _replicate(self, replication: _Replication, peer: Peer, keepers: list[Contact]) -> None:
         others = [c.peer for c in keepers if c.peer not in (peer, self._own.peer)]
         keep = Keep(peer, replication.group, replication.event)
+        asked = replication.asked.setdefault(peer, {})
         for keeper in others[: self._settings.backups]:
+            if keeper in asked:
+                continue
+            asked[keeper] = None
             replication.open_count += 1
             on_end = partial(self._on_end, replication, peer)
             on_failure = partial(self._on_failure, replication, peer, keeper)
@@ -89,8 +95,16 @@ class GroupReplicas(FastComponent):
         self._on_end(replication, peer)
 
     def _on_failure(self, replication: _Replication, peer: Peer, keeper: Peer) -> None:
+        """Have another node keep the event in place of one that does not answer."""
         self._keepers.suspect(keeper)
-        self._on_end(replication, peer)
+        self._find_keepers(replication, peer)
+
+    def _find_keepers(self, replication: _Replication, peer: Peer) -> None:
+        """Ask nodes to keep an event, unless the member has confirmed it meanwhile."""
+        if replication.is_pending(peer):
+            self._keepers.find(peer, partial(self._replicate, replication, peer))
+        else:
+            self._on_end(replication, peer)
 
     def _on_end(self, replication: _Replication, peer: Peer, answer: Answer | None = None) -> None:
         if isinstance(answer, NotHelping) and (replication, peer) not in self._refused:
@@ -123,10 +137,8 @@ class GroupReplicas(FastComponent):
         now = self._outbox.now
         refused, self._refused = self._refused, {}
         for replication, peer in refused:
-            if replication.is_pending(peer):
-                self._keepers.find(peer, partial(self._replicate, replication, peer))
-            else:
-                self._on_end(replication, peer)
+            replication.asked.pop(peer, None)
+            self._find_keepers(replication, peer)
         for peer in list(self._kept):
             events = {id: entry for id, entry in self._kept[peer].items() if now < entry[2]}
             self._kept_count -= len(self._kept[peer]) - len(events)
