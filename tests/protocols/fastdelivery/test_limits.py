@@ -8,7 +8,7 @@ from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
-from smartpubsub.protocols.fastdelivery.messages import Keep, Request, Search
+from smartpubsub.protocols.fastdelivery.messages import Keep, Request, RequestDone, Search
 from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
 from smartpubsub.protocols.fastdelivery.results import (
     GroupRefused,
@@ -19,9 +19,11 @@ from smartpubsub.protocols.fastdelivery.results import (
 )
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.node import NodeCore
+from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.pubsub import Published, Refused, SubscriptionState, Unsubscribed
+from smartpubsub.sim.kernel.signing import StandInSigning
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
-from tests.protocols.fastdelivery.test_senders import tell
+from tests.protocols.fastdelivery.test_senders import SURF, event_of, tell
 
 HERE = FastSettings(region="here", capacity=10)
 
@@ -215,6 +217,47 @@ def test_a_search_and_a_group_whose_directory_no_node_keeps_report_the_problem(
     nodes.create("surf")
     (told,) = nodes.items(NotAdvertised, OWNER)
     assert "no node that keeps it answers" in told.reason
+
+
+def test_the_replicas_of_one_owner_leave_room_for_those_of_others() -> None:
+    nodes = FastNodes(3, replace(HERE, replica_count_max=300, replica_bytes_max=8 << 20))
+    keeper, busy, other = 1, 2, 0
+    for number in range(1, 302):
+        tell(nodes, keeper, busy, Keep(b"silent", SURF, event_of(nodes, busy, number)))
+    kept_count = nodes.fast(keeper)._replicas.count
+    assert 200 < kept_count < 300
+    (answer,) = tell(nodes, keeper, other, Keep(b"silent", SURF, event_of(nodes, other)))
+    assert answer.part == RequestDone()
+    assert nodes.fast(keeper)._replicas.count == kept_count + 1
+
+
+def test_the_replicas_that_a_node_keeps_take_limited_memory_until_they_expire() -> None:
+    nodes = FastNodes(3, replace(HERE, replica_bytes_max=8 << 20, renew_us=MINUTE))
+    account = next(a for a in nodes.core(1).kademlia.ledger if a.name == "event replicas")
+    publisher = nodes.contacts[2].peer
+    for number in range(1, 20):
+        id, payload = EventId(publisher, 0, number), bytes(1 << 18)
+        signature = StandInSigning(publisher).sign(id, SURF, payload)
+        event = Publication.of(id, SURF, payload, signature)
+        for _ in range(2):  # The second time, the node keeps it already.
+            tell(nodes, 1, 2, Keep(b"silent", SURF, event))
+    assert nodes.fast(1)._replicas.count == 3
+    assert 3 << 18 < account.size <= 1 << 20
+    assert nodes.fast(1).tally().refused["event replicas"] == 2 * 16
+    nodes.run(150)
+    assert nodes.fast(1)._replicas.count == account.size == 0
+
+
+def test_a_keeper_keeps_the_first_of_two_events_under_one_number() -> None:
+    nodes = FastNodes(3)
+    first, publisher = event_of(nodes, 2), nodes.contacts[2].peer
+    payload = bytes(100_000)
+    signature = StandInSigning(publisher).sign(first.id, SURF, payload)
+    second = Publication.of(first.id, SURF, payload, signature)
+    for event in (first, second):
+        tell(nodes, 1, 2, Keep(b"silent", SURF, event))
+    assert nodes.fast(1)._replicas.count == 1
+    nodes.fast(1).check()
 
 
 def test_an_event_is_not_published_before_a_keeper_has_room_for_its_replica() -> None:

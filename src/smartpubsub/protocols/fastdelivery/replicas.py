@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
@@ -24,6 +25,21 @@ from smartpubsub.protocols.fastdelivery.messages import (
 )
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.seam import Peer
+
+_REPLICA_BYTES = 4_096
+"""What a replica counts beside its event, so that the limits of bytes bound their number too."""
+
+
+def _size_of(event: Publication) -> int:
+    return _REPLICA_BYTES + event.wire_bytes
+
+
+class _Replica(NamedTuple):
+    """A replica that this node keeps for a member."""
+
+    group: Predicate
+    event: Publication
+    until_us: int
 
 
 @dataclass(slots=True, eq=False)
@@ -48,9 +64,10 @@ class GroupReplicas(FastComponent):
     _keepers: KeeperLookup
 
     def __post_init__(self) -> None:
-        self._kept: dict[Peer, dict[EventId, tuple[Predicate, Publication, int]]] = {}
-        """By the member they are for: the group, the event, and when the replica expires."""
+        self._kept: dict[Peer, dict[EventId, _Replica]] = {}
+        """By the member they are for."""
         self._kept_count = 0
+        self._account = self._ledger.open("event replicas", self._settings.replica_bytes_max)
         self._refused: dict[tuple[_Replication, Peer], None] = {}
         """Events that a keeper had no room for, and the members they are for; the next tick asks
         all keepers of the member once more."""
@@ -122,15 +139,29 @@ class GroupReplicas(FastComponent):
         if not self._signatures.is_event_signed(event):
             self._outbox.reject("events")
             return
-        if self._kept_count >= self._settings.replica_count_max:
+        known = self._kept.get(question.peer, {}).get(event.id)
+        if known is None and not self._has_room_for(event):
+            self._account.refuse()
             self._outbox.reject("event replicas")
             self._requests.answer(contact.peer, number, NotHelping())
             return
-        events = self._kept.setdefault(question.peer, {})
-        self._kept_count += event.id not in events
-        until = self._outbox.now + 2 * self._settings.renew_us
-        events[event.id] = (question.group, event, until)
+        until_us = self._outbox.now + 2 * self._settings.renew_us
+        if known is None:
+            self._kept_count += 1
+            self._account.change(event.id.publisher, _size_of(event))
+            known = _Replica(question.group, event, until_us)
+        self._kept.setdefault(question.peer, {})[event.id] = known._replace(until_us=until_us)
         self._requests.answer(contact.peer, number, RequestDone())
+
+    def _has_room_for(self, event: Publication) -> bool:
+        has_place = self._kept_count < self._settings.replica_count_max
+        return has_place and self._account.fits(event.id.publisher, _size_of(event))
+
+    def _drop(self, peer: Peer, id: EventId) -> None:
+        """Drop the replica of an event that this node keeps for a member."""
+        replica = self._kept[peer].pop(id)
+        self._kept_count -= 1
+        self._account.change(id.publisher, -_size_of(replica.event))
 
     def tick(self) -> None:
         """Retry refused replications, drop expired replicas, and try to deliver the others."""
@@ -140,9 +171,9 @@ class GroupReplicas(FastComponent):
             replication.asked.pop(peer, None)
             self._find_keepers(replication, peer)
         for peer in list(self._kept):
-            events = {id: entry for id, entry in self._kept[peer].items() if now < entry[2]}
-            self._kept_count -= len(self._kept[peer]) - len(events)
-            self._kept[peer] = events
+            replicas = self._kept[peer].items()
+            for id in [id for id, replica in replicas if replica.until_us <= now]:
+                self._drop(peer, id)
             self._send_next(peer)
 
     def _send_next(self, peer: Peer) -> None:
@@ -155,12 +186,14 @@ class GroupReplicas(FastComponent):
         self._requests.ask(peer, GroupNotify(group, event, 2, is_resend=True), on_got, tries_max=1)
 
     def _on_got(self, peer: Peer, id: EventId, _: Answer) -> None:
-        events = self._kept.get(peer, {})
-        if events.pop(id, None) is not None:
-            self._kept_count -= 1
+        if id in self._kept.get(peer, {}):
+            self._drop(peer, id)
         self._send_next(peer)
 
     def check(self) -> None:
-        """Assert that replicas are counted and within their limit."""
-        assert sum(map(len, self._kept.values())) == self._kept_count
+        """Assert that replicas are counted and within their limits."""
+        replicas = [each for events in self._kept.values() for each in events.values()]
+        assert len(replicas) == self._kept_count
+        assert sum(_size_of(each.event) for each in replicas) == self._account.size
+        assert self._account.size <= self._settings.replica_bytes_max
         assert self._kept_count <= self._settings.replica_count_max
