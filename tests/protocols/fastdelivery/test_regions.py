@@ -5,20 +5,54 @@ from collections import Counter
 import pytest
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.fastdelivery.book import MemberState
-from smartpubsub.protocols.fastdelivery.messages import Measure, Measured
+from smartpubsub.protocols.fastdelivery.messages import (
+    Join,
+    Measure,
+    Measured,
+    Packet,
+    decode,
+    encode,
+)
 from smartpubsub.protocols.fastdelivery.regions import RegionFinder
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pubsub import Published
+from smartpubsub.protocols.runtime.messages import MessageLimits
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.places import region_of
 from smartpubsub.sim.kernel.population import peer_id
+from smartpubsub.sim.kernel.world import Host
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes, watch_events
 
 REGIONS = 3
 COUNT = 40
 WIDE = NetworkOptions(regions=REGIONS)
 NAMES = [f"region-{region_of(peer_id(1, number), REGIONS)}" for number in range(COUNT)]
+
+
+def test_a_member_that_repeats_its_request_goes_on_measuring() -> None:
+    nodes = FastNodes(5, FastSettings(region="", timeout_us_min=SECOND))
+    nodes.create("surf", is_advertised=False)
+    first = nodes.join(1, "surf", "surf")
+    nodes.run_until(lambda: first in nodes.in_force(1))
+    nodes.crash(1)  # It is the landmark, so measuring takes a while.
+    joins: list[int] = []
+    measures: list[int] = []
+    transmit = nodes.world._transmit
+
+    def decoding_anew(host: Host, peer: bytes, message: object, event: object) -> None:
+        if isinstance(message, Packet):
+            message = decode(encode(message), MessageLimits())
+            joins.extend([message.number] if isinstance(message.part, Join) else [])
+            measures.extend([message.number] if isinstance(message.part, Measure) else [])
+        transmit(host, peer, message, event)  # type: ignore[arg-type]
+
+    nodes.world._transmit = decoding_anew  # type: ignore[method-assign]
+    second = nodes.join(2, "surf", "surf")
+    nodes.run_until(lambda: second in nodes.in_force(2))
+    assert len(joins) > 1
+    assert len(set(measures)) == 1
 
 
 def test_a_member_cannot_declare_a_measured_region() -> None:

@@ -361,6 +361,9 @@ class GroupOwner(FastComponent):
         peer = request.contact.peer
         known, wanted_us = group.requests.get(peer), group.wanted_us.get(peer, {})
         self._account.change(peer, _stored_bytes(request) - _stored_bytes(known))
+        is_repeated = known == request
+        if known is not None and is_repeated:
+            request = known  # `_place` compares requests by identity.
         group.requests[peer] = request
         if known is None or known.incarnation != request.incarnation:
             group.started_us[peer] = self._outbox.now
@@ -374,7 +377,7 @@ class GroupOwner(FastComponent):
             group.interest.put(peer, request.predicates)
         if request.region and not request.region.startswith(MEASURED):
             self._place(group, request, request.region)
-        else:
+        elif not is_repeated or peer in group.book.members:  # Else it is being measured already.
             self._regions.find(group.book, peer, partial(self._place, group, request))
 
     def _place(self, group: OwnedGroup, request: Request, region: str) -> None:
