@@ -287,6 +287,18 @@ def test_a_group_that_is_being_left_makes_room_though_its_owner_does_not_answer(
     assert [told.subscription.number for told in nodes.items(Unsubscribed, 1)] == [number]
 
 
+def test_a_group_that_was_left_is_forgotten_though_its_owner_does_not_answer() -> None:
+    nodes = FastNodes(4, replace(HERE, renew_us=2 * MINUTE))
+    nodes.create("surf")
+    number = nodes.subscribe(1, "surf")
+    nodes.crash(OWNER)
+    nodes.unsubscribe(1, number)
+    nodes.run(3 * 60)
+    assert nodes.fast(1)._subscriber.membership_count == 1  # The owner may come back.
+    nodes.run(2 * 60)
+    assert nodes.fast(1)._subscriber.membership_count == 0
+
+
 def test_keepers_without_room_for_a_replica_are_asked_once_at_each_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

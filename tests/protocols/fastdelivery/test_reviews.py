@@ -7,13 +7,15 @@ import pytest
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.component import FastOutbox
-from smartpubsub.protocols.fastdelivery.messages import Review
+from smartpubsub.protocols.fastdelivery.messages import Review, ServedBy
 from smartpubsub.protocols.fastdelivery.review import RECENT_US, RecentGroupEvents, mark_of
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import run
+from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
+from tests.protocols.fastdelivery.test_senders import tell
 
 SURF = Predicate.parse("surf")
 
@@ -61,6 +63,19 @@ def test_an_owner_forgets_its_events_after_some_minutes() -> None:
     assert recent.missed(Review(SURF, 60 * MINUTE // 1000, ()), {SURF: 0}) == ()
     assert recent.bytes_held == 0
     recent.check()
+
+
+def test_a_member_that_has_left_does_not_ask_an_owner_for_ever_that_does_not_answer() -> None:
+    nodes = FastNodes(4, FastSettings(region="here", has_reviews=True))
+    nodes.create("surf")
+    number = nodes.subscribe(1, "surf")
+    tell(nodes, 1, OWNER, ServedBy(SURF, nodes.contacts[2].peer))
+    nodes.crash(OWNER)
+    nodes.unsubscribe(1, number)
+    nodes.run(4 * 60)
+    assert nodes.fast(1)._reviews._reviews
+    nodes.run(3 * 60)
+    assert not nodes.fast(1)._reviews._reviews
 
 
 def test_an_owner_replaces_helpers_that_drop() -> None:

@@ -142,10 +142,11 @@ class GroupReviews(FastComponent):
         review = self._reviews.get(group)
         if review is None:
             return
-        if review.is_answered and not self._is_helped(group):
+        now = self._outbox.now
+        is_vain = review.since_us <= now - 2 * RECENT_US  # The owner has forgotten those events.
+        if (review.is_answered or is_vain) and not self._is_helped(group):
             del self._reviews[group]
             return
-        now = self._outbox.now
         age_us = min(now - review.since_us + GRACE_US + SLACK_US, RECENT_US)
         had = self._delivery.recent(group, now - age_us - GRACE_US - SLACK_US)
         question = Review(group.predicate, age_us // MS, tuple(map(mark_of, had)))

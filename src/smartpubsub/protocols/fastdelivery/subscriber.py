@@ -120,6 +120,7 @@ class GroupMembership:
     """The number of the join request that is pending."""
     is_answered: bool = False
     asked_us: int = 0
+    """When the node has last asked to join or to leave; not counting repeated requests to leave."""
     waiting: list[Callable[[], None]] = field(default_factory=list)
     """Callbacks for when the owner has answered, or has not in time."""
     helpers: dict[Peer, None] = field(default_factory=lambda: BoundedDict(HELPERS_MAX))
@@ -329,7 +330,8 @@ class GroupSubscriber(FastComponent):
         if membership.request is not None:
             self._requests.cancel(membership.request)
         membership.is_answered = False
-        membership.asked_us = self._outbox.now
+        if membership.wanted or then is not None:  # Else it left earlier, and repeats that.
+            membership.asked_us = self._outbox.now
         predicates = tuple(dict.fromkeys(membership.wanted.values()))
         request = self._signatures.request(predicates, membership.version)
         membership.request = self._requests.ask(
