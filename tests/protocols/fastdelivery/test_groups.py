@@ -15,12 +15,13 @@ from smartpubsub.protocols.fastdelivery.book import (
     HandOver,
     MemberState,
 )
-from smartpubsub.protocols.fastdelivery.messages import Relay, Request
+from smartpubsub.protocols.fastdelivery.messages import GroupEnded, Relay, Request
 from smartpubsub.protocols.fastdelivery.results import GroupOpened, JoinRefused, Overloaded
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.subscriber import GROUP_ENDED
 from smartpubsub.protocols.pubsub import Confirmed, Published, Refused, Unsubscribed
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes, watch_events
+from tests.protocols.fastdelivery.test_senders import tell
 
 HERE = FastSettings(region="here", capacity=10)
 
@@ -345,6 +346,23 @@ def test_a_member_that_is_down_when_a_group_ends_learns_it_later() -> None:
     nodes.join(1, "surf", "surf")
     nodes.run_until(lambda: len(nodes.items(JoinRefused)) == 1)
     assert "no such group" in nodes.items(JoinRefused)[0].reason
+
+
+def test_a_repeated_end_of_a_group_does_not_end_a_later_group_of_that_name() -> None:
+    nodes = FastNodes(3, HERE)
+    group = nodes.create("surf", is_advertised=False)
+    nodes.join(1, "surf", "surf")
+    nodes.run_until(lambda: len(nodes.in_force(1)) == 1)
+    ended, number = GroupEnded(group.predicate), 1_000_000
+    tell(nodes, 1, OWNER, ended, number)
+    assert len(nodes.items(JoinRefused, 1)) == 1
+    nodes._do(1, lambda core, now: core.pubsub.unsubscribe(1001, now))
+    nodes.join(1, "surf", "surf")
+    nodes.run_until(lambda: len(nodes.in_force(1)) == 2)
+    assert tell(nodes, 1, OWNER, ended, number)  # It got the acknowledgement too late.
+    assert len(nodes.items(JoinRefused, 1)) == 1
+    tell(nodes, 1, OWNER, ended, number + 1)
+    assert len(nodes.items(JoinRefused, 1)) == 2
 
 
 def test_a_group_that_has_ended_before_it_is_advertised_does_not_open() -> None:

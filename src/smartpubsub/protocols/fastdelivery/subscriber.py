@@ -48,6 +48,8 @@ from smartpubsub.seam import Peer
 HELPERS_MAX = 2
 """The current helper of a member, and the previous one, which may still bring events."""
 GROUP_ENDED = "its owner has ended the group"
+ENDED_COUNT_MAX = 1_000
+"""Of how many groups a node remembers how they were last ended."""
 
 
 class Progress(Enum):
@@ -149,6 +151,8 @@ class GroupSubscriber(FastComponent):
     def __post_init__(self) -> None:
         self._subscriptions: dict[int, GroupSubscription] = {}
         self._memberships: dict[GroupId, GroupMembership] = {}
+        self._ended: dict[GroupId, int] = BoundedDict(ENDED_COUNT_MAX)
+        """The number of the last message that ended each group; its owner may repeat it."""
         self._first_version = 0
         self._last_version = 0
 
@@ -253,8 +257,10 @@ class GroupSubscriber(FastComponent):
     def on_group_ended(self, contact: Contact, number: int, question: GroupEnded) -> None:
         """Leave a group that its owner has ended."""
         self._requests.answer(contact.peer, number, RequestDone())
-        membership = self._memberships.get(GroupId(contact.peer, question.group))
-        if membership is not None:
+        id = GroupId(contact.peer, question.group)
+        membership = self._memberships.get(id)
+        if membership is not None and number > self._ended.get(id, -1):
+            self._ended[id] = number
             if membership.request is not None:
                 self._requests.cancel(membership.request)
             self._on_joined(membership, Joined(GROUP_ENDED))
