@@ -7,13 +7,14 @@ import pytest
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.component import FastOutbox
-from smartpubsub.protocols.fastdelivery.messages import Review, ServedBy
+from smartpubsub.protocols.fastdelivery.messages import Packet, Review, ServedBy
 from smartpubsub.protocols.fastdelivery.review import RECENT_US, RecentGroupEvents, mark_of
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.sim.adversaries.kinds import Adversary
 from smartpubsub.sim.experiments.options import SimOptions
 from smartpubsub.sim.judging.result import run
+from smartpubsub.sim.kernel.world import Host
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
 from tests.protocols.fastdelivery.test_senders import tell
 
@@ -63,6 +64,27 @@ def test_an_owner_forgets_its_events_after_some_minutes() -> None:
     assert recent.missed(Review(SURF, 60 * MINUTE // 1000, ()), {SURF: 0}) == ()
     assert recent.bytes_held == 0
     recent.check()
+
+
+def test_a_member_that_the_owner_serves_itself_asks_once_after_a_restart() -> None:
+    nodes = FastNodes(4, FastSettings(region="here", has_reviews=True, renew_us=MINUTE))
+    nodes.create("surf")
+    nodes.subscribe(1, "surf")
+    nodes.crash(1)
+    nodes.world.restart(nodes.host(1))
+    others = [contact for contact in nodes.contacts if contact != nodes.contacts[1]]
+    nodes._do(1, lambda core, now: core.settle(others, now))
+    asked: set[int] = set()
+    transmit = nodes.world._transmit
+
+    def noting(host: Host, peer: bytes, message: object, event: object) -> None:
+        if isinstance(message, Packet) and isinstance(message.part, Review):
+            asked.add(message.number)
+        transmit(host, peer, message, event)  # type: ignore[arg-type]
+
+    nodes.world._transmit = noting  # type: ignore[method-assign]
+    nodes.run(10 * 60)
+    assert len(asked) == 1
 
 
 def test_a_member_that_has_left_does_not_ask_an_owner_for_ever_that_does_not_answer() -> None:

@@ -121,6 +121,9 @@ class GroupMembership:
     request: int | None = None
     """The number of the join request that is pending."""
     is_answered: bool = False
+    """Whether the owner has answered the last request."""
+    was_answered: bool = False
+    """Whether the owner has ever answered."""
     asked_us: int = 0
     """When the node has last asked to join or to leave; not counting repeated requests to leave."""
     waiting: list[Callable[[], None]] = field(default_factory=list)
@@ -352,9 +355,10 @@ class GroupSubscriber(FastComponent):
         if not isinstance(answer, Joined):
             return
         membership.request = None
-        membership.is_answered = True
+        is_first = not membership.was_answered
+        membership.is_answered = membership.was_answered = True
         self._add_helper(membership, answer.helper)
-        if self._first_version:  # Before the restart, a helper may have dropped events.
+        if is_first and self._first_version:  # A helper may have dropped events before the restart.
             self._on_helped(membership.id)
         if not membership.wanted or answer.refusal:
             self._memberships.pop(membership.id, None)
