@@ -208,6 +208,19 @@ def test_a_search_that_has_ended_does_not_join_later_groups() -> None:
     assert len(nodes.group("surf").book) == 0
 
 
+def test_a_search_that_has_ended_while_it_was_renewed_does_not_join_later_groups() -> None:
+    nodes = FastNodes(8, replace(HERE, renew_us=2 * MINUTE))
+    number = nodes.subscribe(1, "surf")
+    wanted = nodes.fast(1)._subscriber._subscriptions[number]
+    before = wanted.inquiry
+    nodes.run_until(lambda: wanted.inquiry is not before, 3 * 60)
+    assert wanted.inquiry is not None
+    assert not wanted.inquiry.keepers  # The node still looks them up.
+    nodes.unsubscribe(1, number)
+    nodes.run(1)
+    assert len(nodes.create("surf").book) == 0
+
+
 def test_a_directory_that_exceeds_a_message_is_read_page_by_page() -> None:
     nodes = FastNodes(12, replace(HERE, page_count=2))
     nodes.subscribe_all(range(5, 12), "surf")

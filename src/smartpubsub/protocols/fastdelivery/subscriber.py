@@ -95,6 +95,8 @@ class GroupSubscription:
     invitation: bytes = b""
     progress: Progress = Progress.SEARCHING
     inquiry: Inquiry | None = None
+    earlier_keepers: dict[Peer, bool] = field(default_factory=dict)
+    """The keepers of the search before `inquiry`; they may still have it."""
     waiting: dict[GroupId, None] = field(default_factory=dict)
     """Groups whose owners have not answered."""
     problem: str = ""
@@ -189,6 +191,7 @@ class GroupSubscriber(FastComponent):
         predicate = wanted.subscription.predicate
         if wanted.inquiry is not None:
             self._searches.cancel(wanted.inquiry)
+            wanted.earlier_keepers = wanted.inquiry.keepers or wanted.earlier_keepers
         wanted.searched_us = self._outbox.now
         wanted.refusal = ""  # Owners that have refused it are asked again.
         wanted.inquiry = self._searches.inquire(
@@ -439,7 +442,8 @@ class GroupSubscriber(FastComponent):
         if wanted.inquiry is not None:
             self._searches.cancel(wanted.inquiry)
             end = Unwatch(wanted.inquiry.attribute, subscription.predicate)
-            for keeper in () if is_wanted_twice else wanted.inquiry.keepers:
+            keepers = {**wanted.earlier_keepers, **wanted.inquiry.keepers}
+            for keeper in () if is_wanted_twice else keepers:
                 left += 1
                 self._requests.ask(keeper, end, on_done, on_done)
         on_done()
