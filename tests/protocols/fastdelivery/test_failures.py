@@ -5,10 +5,18 @@ from dataclasses import replace
 import pytest
 
 from smartpubsub.kademlia.settings import SECOND
+from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.group import OwnedGroup
-from smartpubsub.protocols.fastdelivery.messages import GroupId, Packet, Relay, RelayConfirmed
+from smartpubsub.protocols.fastdelivery.messages import (
+    GroupId,
+    Packet,
+    Relay,
+    RelayConfirmed,
+    Watched,
+)
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
+from smartpubsub.protocols.node import NodeCore
 from smartpubsub.protocols.pubsub import Confirmed, Published
 from smartpubsub.sim.kernel.faults import Partition
 from smartpubsub.sim.kernel.world import Host
@@ -283,3 +291,22 @@ def test_other_nodes_keep_an_event_in_place_of_keepers_that_do_not_answer(
     nodes.run_until(lambda: nodes.items(Published) == [Published(event)])
     kept = [number for number in others if nodes.fast(number)._replicas.count]
     assert kept == others[unreached_count:][: HERE.backups]
+
+
+def test_a_silent_member_that_a_keeper_reports_with_another_interest_is_served_again() -> None:
+    nodes, group, (down, *_) = a_helper_of_six()
+    nodes.crash(down)
+    nodes.publish("surf")
+    nodes.run(10)
+    assert nodes.member(group, down).state is MemberState.SILENT
+    request = nodes.fast(down)._signatures.request((Predicate.parse("surf/kite"),), 2)
+    owner, notice = nodes.fast(OWNER), nodes.fast(OWNER)._signatures.advertisement(group.predicate)
+
+    def take_watcher(_: NodeCore, __: int) -> list:  # type: ignore[type-arg]
+        owner._owner._take_watchers(group, notice, [Watched(request, 60)])
+        return owner._take()
+
+    nodes._do(OWNER, take_watcher)
+    owner.check()
+    nodes.run(1)
+    assert nodes.member(group, down).state is MemberState.DELEGATED

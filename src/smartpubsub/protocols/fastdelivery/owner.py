@@ -391,6 +391,7 @@ class GroupOwner(FastComponent):
             == (contact, predicates, region, capacity)
         )
         if not is_same:
+            self._forget_silence(group, contact.peer)  # The book serves it again.
             group.book.put(contact, predicates, region, capacity)
         elif member is not None and member.state is MemberState.SILENT:
             self._serve_again_in(group, contact.peer)
