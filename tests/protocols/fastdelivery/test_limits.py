@@ -220,7 +220,7 @@ def test_a_search_and_a_group_whose_directory_no_node_keeps_report_the_problem(
 
 
 def test_the_replicas_of_one_owner_leave_room_for_those_of_others() -> None:
-    nodes = FastNodes(3, replace(HERE, replica_count_max=300, replica_bytes_max=8 << 20))
+    nodes = FastNodes(3, replace(HERE, replica_count_max=300, replica_bytes_max=4 << 20))
     keeper, busy, other = 1, 2, 0
     for number in range(1, 302):
         tell(nodes, keeper, busy, Keep(b"silent", SURF, event_of(nodes, busy, number)))
@@ -232,7 +232,7 @@ def test_the_replicas_of_one_owner_leave_room_for_those_of_others() -> None:
 
 
 def test_the_replicas_that_a_node_keeps_take_limited_memory_until_they_expire() -> None:
-    nodes = FastNodes(3, replace(HERE, replica_bytes_max=8 << 20, renew_us=MINUTE))
+    nodes = FastNodes(3, replace(HERE, replica_bytes_max=4 << 20, renew_us=MINUTE))
     account = next(a for a in nodes.core(1).kademlia.ledger if a.name == "event replicas")
     publisher = nodes.contacts[2].peer
     for number in range(1, 20):

@@ -67,7 +67,8 @@ class GroupReplicas(FastComponent):
         self._kept: dict[Peer, dict[EventId, _Replica]] = {}
         """By the member they are for."""
         self._kept_count = 0
-        self._account = self._ledger.open("event replicas", self._settings.replica_bytes_max)
+        bytes_max = self._settings.replica_bytes_max
+        self._account = self._ledger.open("event replicas", bytes_max, bytes_max // 4)
         self._refused: dict[tuple[_Replication, Peer], None] = {}
         """Events that a keeper had no room for, and the members they are for; the next tick asks
         all keepers of the member once more."""

@@ -94,10 +94,10 @@ class FastSettings:
     """Ids of delivered events."""
     held_count_max: int = 10_000
     """Events that wait for their predecessors."""
-    replica_count_max: int = 10_000
+    replica_count_max: int = 30_000
     """Replicas of events that a node keeps for silent members of other owners."""
-    replica_bytes_max: int = 64 << 20
-    """Bytes of these replicas; one owner may have an eighth of them."""
+    replica_bytes_max: int = 128 << 20
+    """Bytes of these replicas; one owner may have a quarter of them."""
 
     def __post_init__(self) -> None:
         for name, least in (("capacity", 0), ("direct_max", 1), ("pool", 0), ("fan_out_max", 1)):
