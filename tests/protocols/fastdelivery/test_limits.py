@@ -7,6 +7,7 @@ import pytest
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery import subscriber
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
 from smartpubsub.protocols.fastdelivery.messages import Keep, Request, RequestDone, Search
 from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
@@ -81,6 +82,27 @@ def test_a_join_of_one_group_beyond_the_limit_is_told_and_tried_again() -> None:
     event = nodes.publish("swim", group="swim")
     nodes.run(1)
     assert nodes.got(event) == [1]
+
+
+def test_the_groups_of_one_owner_leave_room_for_those_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subscriber, "SHARE_MIN", 2)
+    nodes = FastNodes(4, replace(HERE, group_count_max=16))
+    nodes.subscribe(1, "surf")
+    for number in range(4):
+        nodes.create(f"surf/invented-{number}")
+    nodes.run(1)
+    assert nodes.fast(1)._subscriber.membership_count == 2
+    assert "in 2 groups of one owner" in nodes.items(NotInForce, 1)[0].reason
+    nodes.create("surf/honest", owner=2)
+    event = nodes.publish("surf/honest", owner=2)
+    nodes.run(1)
+    assert nodes.got(event) == [1]
+
+    # A group that is named may be joined all the same.
+    joined = nodes.join(1, "surf/invented-3", "surf/invented-3")
+    nodes.run_until(lambda: joined in nodes.in_force(1))
 
 
 def test_a_subscription_is_not_in_force_any_more_when_a_later_group_is_beyond_the_limit() -> None:

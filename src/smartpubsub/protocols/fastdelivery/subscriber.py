@@ -8,12 +8,14 @@ that its search finds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.ledger import USER_SHARE
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.component import FastComponent
 from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
@@ -47,6 +49,8 @@ from smartpubsub.seam import Peer
 
 HELPERS_MAX = 2
 """The current helper of a member, and the previous one, which may still bring events."""
+SHARE_MIN = 100
+"""A node may be in this many groups of one owner, however low its limit for all groups is."""
 GROUP_ENDED = "its owner has ended the group"
 ENDED_COUNT_MAX = 1_000
 """Of how many groups a node remembers how they were last ended."""
@@ -156,6 +160,8 @@ class GroupSubscriber(FastComponent):
     def __post_init__(self) -> None:
         self._subscriptions: dict[int, GroupSubscription] = {}
         self._memberships: dict[GroupId, GroupMembership] = {}
+        self._count_by_owner: Counter[Peer] = Counter()
+        """The number of memberships in groups of each owner."""
         self._ended: dict[GroupId, int] = BoundedDict(ENDED_COUNT_MAX)
         """The number of the last message that ended each group; its owner may repeat it."""
         self._first_version = 0
@@ -279,16 +285,24 @@ class GroupSubscriber(FastComponent):
             return  # The node delivers its own events itself.
         membership = self._memberships.get(id)
         if membership is None:
-            if not self._make_room():
+            limit = self._settings.group_count_max
+            share = max(limit // USER_SHARE, SHARE_MIN)
+            problem = ""
+            # Anyone can make thousands of groups that a search finds.
+            if wanted.group is None and self._count_by_owner[owner.peer] >= share:
+                problem = f"in {share} groups of one owner, of which it may be in no more"
+            elif not self._make_room():
+                problem = f"in as many groups as it may be, {limit}"
+            if problem:
                 self._outbox.reject("memberships")
-                limit = self._settings.group_count_max
                 self._block(
                     wanted,
-                    f"this node is in as many groups as it may be, {limit}, and not in {group};"
+                    f"this node is {problem}, and not in {group};"
                     " leave one, or raise its limit group_count_max",
                 )
                 return
             membership = self._memberships[id] = GroupMembership(owner, group)
+            self._count_by_owner[owner.peer] += 1
         membership.contact = owner
         membership.invitation = invitation or membership.invitation
         number, predicate = wanted.subscription
@@ -308,11 +322,18 @@ class GroupSubscriber(FastComponent):
         left = next((m for m in self._memberships.values() if not m.wanted), None)
         if left is None:
             return False
-        del self._memberships[left.id]
+        self._forget(left)
         if left.request is not None:
             self._requests.cancel(left.request)
         self._run_waiting(left)
         return True
+
+    def _forget(self, membership: GroupMembership) -> None:
+        if self._memberships.pop(membership.id, None) is not None:
+            owner = membership.id.owner
+            self._count_by_owner[owner] -= 1
+            if not self._count_by_owner[owner]:
+                del self._count_by_owner[owner]
 
     def _block(self, wanted: GroupSubscription, problem: str) -> None:
         """Report that a limit keeps a subscription from being in force."""
@@ -364,7 +385,7 @@ class GroupSubscriber(FastComponent):
         if is_first and self._first_version:  # A helper may have dropped events before the restart.
             self._on_helped(membership.id)
         if not membership.wanted or answer.refusal:
-            self._memberships.pop(membership.id, None)
+            self._forget(membership)
         if answer.refusal:
             for number in membership.wanted:
                 self._refuse(self._subscriptions[number], membership.id, answer.refusal)
@@ -482,7 +503,7 @@ class GroupSubscriber(FastComponent):
                 continue
             is_left = not membership.wanted
             if is_left and membership.asked_us <= due_us - self._settings.renew_us:
-                del self._memberships[membership.id]
+                self._forget(membership)
             else:
                 self._send_request(membership)
 
@@ -493,6 +514,7 @@ class GroupSubscriber(FastComponent):
     def check(self) -> None:
         """Assert that subscriptions and memberships agree."""
         assert len(self._memberships) <= self._settings.group_count_max
+        assert self._count_by_owner == Counter(id.owner for id in self._memberships)
         for id, membership in self._memberships.items():
             assert membership.id == id
             assert set(membership.wanted) <= set(self._subscriptions)
