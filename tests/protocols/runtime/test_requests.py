@@ -2,9 +2,15 @@
 
 import pytest
 
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.runtime import requests
 from smartpubsub.protocols.runtime.outbox import Outbox
-from smartpubsub.protocols.runtime.requests import REQUEST_TIMER, STATEMENTS_PENDING_MAX, Requests
+from smartpubsub.protocols.runtime.requests import (
+    PROGRESS_US_MAX,
+    REQUEST_TIMER,
+    STATEMENTS_PENDING_MAX,
+    Requests,
+)
 from smartpubsub.seam import SetTimer
 
 PEER, OTHER = b"peer", b"other"
@@ -108,6 +114,19 @@ def test_progress_counts_transmissions_anew() -> None:
     assert toy.timers()[-2:] == [40, 60]
 
 
+def test_progress_does_not_keep_a_question_open_for_ever() -> None:
+    toy = ToyRequests()
+    number = toy.ask()
+    for at in range(0, PROGRESS_US_MAX, PROGRESS_US_MAX // 100):
+        toy.fire(at)
+        toy.requests.on_progress(PEER, number)
+    assert toy.failures == 0
+    for second in range(3):
+        toy.fire(PROGRESS_US_MAX + second * SECOND)
+        toy.requests.on_progress(PEER, number)
+    assert toy.failures == 1
+
+
 def test_progress_does_not_make_a_repeated_question_a_sample() -> None:
     """Karn's rule: the answer may be one to either transmission."""
     toy = ToyRequests()
@@ -175,8 +194,9 @@ def test_only_the_newest_statements_to_a_peer_stay_pending() -> None:
     toy.requests.inform(OTHER, "so it is")
     waiting = toy.ask()
     numbers = [number for peer, number, _ in toy.sent if peer == PEER]
-    assert [toy.requests.awaits(PEER, number) for number in numbers[:6]] == [False] * 5 + [True]
-    assert toy.requests.awaits(PEER, waiting)
+    pending = [toy.requests.question_to(PEER, number) for number in numbers[:6]]
+    assert pending == [None] * 5 + ["so it is"]
+    assert toy.requests.question_to(PEER, waiting) == "how?"
     toy.requests.on_answer(PEER, numbers[5], "yes")
     toy.requests.on_departed(PEER)
     toy.requests.check()
@@ -196,7 +216,7 @@ def test_a_question_beyond_the_limit_is_not_sent_and_fails_after_its_caller(
     toy.requests.on_answer(PEER, first, "so")
     toy.fire(0)
     assert (toy.failures, len(toy.requests)) == (1, 1)
-    assert not toy.requests.awaits(PEER, third)
+    assert toy.requests.question_to(PEER, third) is None
     assert not toy.timeouts.given_up
     toy.ask()
     assert len(toy.sent) == 3

@@ -322,7 +322,7 @@ class Relay(NamedTuple):
 
 @_wire.message(6)
 class Working(NamedTuple):
-    """Some members have not confirmed an event yet."""
+    """The answer comes later: the event, its predecessor or the list is still under way."""
 
 
 @_wire.message(5)
@@ -434,6 +434,21 @@ Answer: TypeAlias = (
     | Reviewed
     | RequestDone
 )
+
+ANSWERS: dict[type, tuple[type, ...]] = {
+    GroupNotify: (Got, Working),
+    Relay: (RelayConfirmed, NotHelping, Working),
+    Join: (Joined,),
+    Recruit: (Agreed,),
+    Delegate: (RequestDone, NotHelping),
+    Advertise: (Watchers,),
+    Search: (Listed, Working),
+    Measure: (Measured,),
+    Keep: (RequestDone, NotHelping),
+    Expect: (RequestDone, Working),
+    Review: (Reviewed,),
+}
+"""The kinds of answers to each kind of question; `RequestDone` to all others."""
 
 
 class Packet(NamedTuple):

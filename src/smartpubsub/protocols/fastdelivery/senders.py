@@ -35,8 +35,10 @@ class FastSenders(FastComponent):
         return is_allowed
 
     def has_asked(self, contact: Contact, packet: fast.Packet) -> bool:
-        """Whether a message answers a question to its sender."""
-        return self._requests.awaits(contact.peer, packet.number)
+        """Whether a message answers a question to its sender, and is of a kind that answers it."""
+        question = self._requests.question_to(contact.peer, packet.number)
+        kinds = fast.ANSWERS.get(type(question), (fast.RequestDone,))
+        return question is not None and type(packet.part) in kinds
 
     def is_close(self, contact: Contact, name: bytes) -> bool:
         """Whether a peer is among the 2f + 1 closest nodes to a name that this node knows."""
@@ -61,7 +63,7 @@ def _of(check: Callable[[FastSenders, Contact, Any], bool]) -> Callable[..., boo
 
 
 _ANY_NODE: Rule[FastSenders, fast.Packet] = Rule("any node")
-_ASKED = Rule("the node that was asked under this number", FastSenders.has_asked)
+_ASKED = Rule("the node that was asked for it under this number", FastSenders.has_asked)
 _PUBLISHER: Rule[FastSenders, fast.Packet] = Rule(
     "the publisher of the event",
     _of(lambda _, contact, part: part.event.id.publisher == contact.peer),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from smartpubsub.kademlia.settings import MINUTE
 from smartpubsub.protocols.runtime.deadlines import Deadlines
 from smartpubsub.protocols.runtime.outbox import Outbox
 from smartpubsub.seam import Peer
@@ -24,6 +25,8 @@ PENDING_MAX = 1 << 17
 """The questions to all peers that may wait for an answer."""
 PENDING_MAX_OF_PEER = 1 << 15
 """The questions to one peer; more than honest owners of groups have open in a burst of events."""
+PROGRESS_US_MAX = 5 * MINUTE
+"""How long reports of progress keep a question open; then it needs its answer like any other."""
 _UNLIMITED = 1 << 62
 
 
@@ -174,9 +177,10 @@ class Requests(Generic[Question, Answer]):
             if not pending:
                 del self._statements[peer]
 
-    def awaits(self, peer: Peer, number: int) -> bool:
-        """Whether a peer was asked a question of this number that it has not answered."""
-        return self._pending_to(peer, number) is not None
+    def question_to(self, peer: Peer, number: int) -> Question | None:
+        """The question of this number to a peer; None if it is not pending."""
+        request = self._pending_to(peer, number)
+        return None if request is None else request.question
 
     def on_answer(self, peer: Peer, number: int, answer: Answer) -> None:
         """Hand an answer to the caller, unless the question is no longer pending."""
@@ -192,9 +196,9 @@ class Requests(Generic[Question, Answer]):
         request.on_answer(answer)
 
     def on_progress(self, peer: Peer, number: int) -> None:
-        """Start counting transmissions anew: the peer works on the answer."""
+        """Start counting transmissions anew, for a limited time: the peer works on the answer."""
         request = self._pending_to(peer, number)
-        if request is not None:
+        if request is not None and self._outbox.now - request.sent_us < PROGRESS_US_MAX:
             request.transmissions = 1
             self._set_timer(number, 1)
 
