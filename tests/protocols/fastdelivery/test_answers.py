@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 
+from smartpubsub.kademlia.keys import Contact
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery.messages import (
     ANSWERS,
@@ -12,14 +13,22 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Delegate,
     Got,
     GroupNotify,
+    Listed,
+    Packet,
     Question,
     Recruit,
+    Request,
     RequestDone,
     Search,
+    Watched,
+    Watchers,
     Working,
 )
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pubsub import Published
+from smartpubsub.seam import Peer
+from smartpubsub.sim.kernel.population import contact_of
+from smartpubsub.sim.kernel.world import Host
 from tests.protocols.fastdelivery.nodes import OWNER, FastNodes
 
 HERE = FastSettings(region="here")
@@ -103,3 +112,45 @@ def test_an_event_is_published_although_a_member_does_not_confirm_it(
     answer_with(nodes, MEMBER, GroupNotify, answer)
     id = nodes.publish("surf")
     nodes.run_until(lambda: id in [told.id for told in nodes.items(Published)], minutes * 60)
+
+
+def test_a_keeper_whose_pages_do_not_advance_holds_up_no_group() -> None:
+    nodes = FastNodes(6, HERE)
+    request = Request(contact_of(1, 77), (Predicate.parse("surf"),), "", 0, 1, b"")
+    same_page = Watchers((Watched(request, 60),), True, ())
+    answer_with(nodes, keeper_of_surf(nodes, OWNER), Advertise, same_page)
+    begin_creating(nodes)
+    nodes.run_until(lambda: nodes.group("surf").is_open, 10)
+
+
+def test_a_keeper_whose_pages_do_not_advance_holds_up_no_search() -> None:
+    nodes = FastNodes(6, HERE)
+    notice = nodes.fast(2)._signatures.advertisement(Predicate.parse("surf"))
+    answer_with(nodes, keeper_of_surf(nodes, MEMBER), Search, Listed((notice,), True, (), ""))
+    begin_subscribing(nodes, MEMBER)
+    nodes.run_until(lambda: bool(nodes.in_force(MEMBER)), 60)
+
+
+@pytest.mark.parametrize("kind", [Advertise, Search])
+def test_a_keeper_names_only_few_nodes_and_closer_ones_than_itself(kind: type) -> None:
+    nodes = FastNodes(6, HERE)
+    named = tuple(Contact.of(b"named %d" % n, (b"\x04\x01\x02\x03\x04",)) for n in range(50))
+    answer = Watchers((), False, named) if kind is Advertise else Listed((), False, named, "")
+    asker = OWNER if kind is Advertise else MEMBER
+    answer_with(nodes, keeper_of_surf(nodes, asker), kind, answer)
+    asked: dict[Peer, None] = {}
+    transmit = nodes.world._transmit
+
+    def noting(host: Host, peer: Peer, message: object, event: object) -> None:
+        if not peer.startswith(b"named"):
+            transmit(host, peer, message, event)  # type: ignore[arg-type]
+        elif isinstance(message, Packet) and isinstance(message.part, kind):
+            asked[peer] = None
+
+    nodes.world._transmit = noting  # type: ignore[method-assign]
+    if kind is Advertise:
+        begin_creating(nodes)
+    else:
+        begin_subscribing(nodes, MEMBER)
+    nodes.run(10)
+    assert len(asked) <= HERE.keeper_count

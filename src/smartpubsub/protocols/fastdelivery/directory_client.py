@@ -6,6 +6,7 @@ client looks the keepers up again. An answer also names closer keepers that the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,9 +27,13 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Watched,
     Watchers,
     digest_of,
+    place_in_directory,
 )
 from smartpubsub.protocols.fastdelivery.results import SearchResult
 from smartpubsub.seam import Peer
+
+PAGES_MAX = 10_000
+"""The answers of one keeper to one search or advertisement."""
 
 OnNotice = Callable[[Notice], None]
 OnWatchers = Callable[[Notice, Sequence[Watched]], None]
@@ -48,6 +53,8 @@ class _AdvertisingRound:
     """The keepers of each attribute that were found, and whether each has answered."""
     refused: dict[str, dict[Peer, str]] = field(default_factory=dict)
     """Keepers that have not taken the advertisement, and why."""
+    pages: Counter[Peer] = field(default_factory=Counter)
+    """How many answers each keeper has given."""
 
     @property
     def problem(self) -> str:
@@ -105,24 +112,32 @@ class GroupAdvertiser(FastComponent):
         self._requests.ask(
             keeper,
             Advertise(attribute, advertising.notice, after),
-            partial(self._on_watchers, advertising, attribute, keeper),
+            partial(self._on_watchers, advertising, attribute, keeper, after),
             partial(self._on_failure, advertising, attribute, keeper),
             tries_max=self._settings.directory_tries_max,
         )
 
     def _on_watchers(
-        self, advertising: _AdvertisingRound, attribute: str, keeper: Peer, answer: Answer
+        self,
+        advertising: _AdvertisingRound,
+        attribute: str,
+        keeper: Peer,
+        after: Peer,
+        answer: Answer,
     ) -> None:
         if not isinstance(answer, Watchers):
             return
         if answer.refusal:
             advertising.refused.setdefault(attribute, {})[keeper] = answer.refusal
         advertising.on_watchers(advertising.notice, answer.watched)
-        if answer.is_more and answer.watched:
-            self._ask(advertising, attribute, keeper, answer.watched[-1].request.contact.peer)
+        advertising.pages[keeper] += 1
+        last = answer.watched[-1].request.contact.peer if answer.watched else b""
+        if answer.is_more and last > after and advertising.pages[keeper] < PAGES_MAX:
+            self._ask(advertising, attribute, keeper, last)
         else:
             advertising.keepers[attribute][keeper] = True
-            self._advertise_to(advertising, attribute, self._keepers.trusted(answer.closer))
+            closer = self._keepers.closer(attribute, keeper, answer.closer)
+            self._advertise_to(advertising, attribute, closer)
 
     def _on_failure(self, advertising: _AdvertisingRound, attribute: str, keeper: Peer) -> None:
         self._keepers.suspect(keeper)
@@ -154,6 +169,8 @@ class Inquiry:
     """The digest of the first keeper's list, once that is complete."""
     refused: dict[Peer, str] = field(default_factory=dict)
     """Keepers without room for the directory or for a standing search, and what they say."""
+    pages: Counter[Peer] = field(default_factory=Counter)
+    """How many answers each keeper has given."""
     is_cancelled: bool = False
 
     @property
@@ -234,12 +251,14 @@ class GroupSearch(FastComponent):
         self._requests.ask(
             keeper,
             Search(inquiry.attribute, inquiry.predicate, watch, after, inquiry.known),
-            partial(self._on_listed, inquiry, keeper),
+            partial(self._on_listed, inquiry, keeper, after),
             partial(self._on_failure, inquiry, keeper),
             tries_max=self._settings.directory_tries_max,
         )
 
-    def _on_listed(self, inquiry: Inquiry, keeper: Peer, answer: Answer) -> None:
+    def _on_listed(
+        self, inquiry: Inquiry, keeper: Peer, after: GroupId | None, answer: Answer
+    ) -> None:
         if not isinstance(answer, Listed) or inquiry.is_cancelled:
             return
         for notice in answer.notices:
@@ -251,13 +270,18 @@ class GroupSearch(FastComponent):
                 self._outbox.reject("advertisements")
         if answer.refusal:
             inquiry.refused[keeper] = answer.refusal
-        if answer.is_more and answer.notices:
-            self._ask(inquiry, keeper, answer.notices[-1].id)
+        inquiry.pages[keeper] += 1
+        last = answer.notices[-1].id if answer.notices else None
+        advances = last is not None and (
+            after is None or place_in_directory(last) > place_in_directory(after)
+        )
+        if answer.is_more and advances and inquiry.pages[keeper] < PAGES_MAX:
+            self._ask(inquiry, keeper, last)
         else:
             inquiry.keepers[keeper] = True
             if keeper == inquiry.first:
                 self._compare(inquiry)
-            self._ask_all(inquiry, self._keepers.trusted(answer.closer))
+            self._ask_all(inquiry, self._keepers.closer(inquiry.attribute, keeper, answer.closer))
 
     def _on_failure(self, inquiry: Inquiry, keeper: Peer) -> None:
         self._keepers.suspect(keeper)
@@ -269,7 +293,10 @@ class GroupSearch(FastComponent):
             self._find(inquiry)  # Another node keeps the directory in its place.
 
     def cancel(self, inquiry: Inquiry) -> None:
-        """End a search: ask no more keepers, and ignore their answers."""
+        """End a search: ask no more keepers, and ignore answers.
+
+        Pending questions are still repeated.
+        """
         inquiry.is_cancelled = True
 
     def _conclude(self, inquiry: Inquiry) -> None:

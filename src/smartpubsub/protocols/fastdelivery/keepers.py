@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from smartpubsub.kademlia.core import Kademlia
-from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.fastdelivery.component import FastOutbox
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
@@ -56,6 +56,13 @@ class KeeperLookup(Closest):
 
     def _chosen(self, closest: tuple[Contact, ...]) -> list[Contact]:
         return self.trusted(closest)[: self._settings.asked_count]
+
+    def closer(self, name: str, keeper: Peer, named: Iterable[Contact]) -> list[Contact]:
+        """The peers that a keeper names, as far as an honest keeper of a name would name them."""
+        target = key_of(name.encode())
+        distance = key_of(keeper) ^ target
+        closer = [contact for contact in named if contact.key ^ target < distance]
+        return self.trusted(closer[: self._settings.keeper_count])
 
     # --- suspected peers ---
 
