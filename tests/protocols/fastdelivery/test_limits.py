@@ -9,7 +9,14 @@ from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.fastdelivery import subscriber
 from smartpubsub.protocols.fastdelivery.keepers import KeeperLookup
-from smartpubsub.protocols.fastdelivery.messages import Keep, Request, RequestDone, Search
+from smartpubsub.protocols.fastdelivery.messages import (
+    CopyDirectory,
+    Keep,
+    Posted,
+    Request,
+    RequestDone,
+    Search,
+)
 from smartpubsub.protocols.fastdelivery.replicas import GroupReplicas
 from smartpubsub.protocols.fastdelivery.results import (
     GroupRefused,
@@ -218,6 +225,18 @@ def test_the_searches_of_one_peer_leave_room_for_the_directories_of_others() -> 
     assert all(len(nodes.fast(keeper).directory.directories) <= 1 for keeper in range(stranger))
     accounts = [a for a in nodes.core(0).kademlia.ledger if a.name == "entries of directories"]
     assert all(account.size_of(nodes.contacts[stranger].peer) == 0 for account in accounts)
+
+
+def test_copies_without_entries_leave_room_for_the_directories_of_others() -> None:
+    nodes = FastNodes(3, replace(HERE, directory_count_max=20))
+    surf, signatures = Predicate.parse("surf"), nodes.fast(2)._signatures
+    unsigned = Posted(signatures.advertisement(surf)._replace(signature=b""), 60)
+    for number in range(40):
+        posted = (unsigned,) if number % 2 else ()
+        assert tell(nodes, 1, 2, CopyDirectory(f"a{number}", posted, ()), number)
+    assert not nodes.fast(1).directory.directories
+    nodes.create("surf")
+    assert nodes.items(NotAdvertised) == []
 
 
 def test_a_search_that_no_keeper_can_answer_reports_the_problem() -> None:

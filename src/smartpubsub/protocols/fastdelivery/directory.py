@@ -272,7 +272,14 @@ class GroupDirectory(FastComponent):
                 self._outbox.reject("searches")
             elif len(directory.watches) > before:
                 self._introduce(unknown, [(peer, request.predicates[0])])
+        if directory.is_empty and not directory.pulling:
+            self._remove(question.attribute)  # Copies count as no entries of their sender.
         self._requests.answer(contact.peer, number, RequestDone())
+
+    def _remove(self, attribute: str) -> None:
+        directory = self.directories.pop(attribute)
+        if directory.maker != NO_USER:
+            self._account.change(directory.maker, -1)
 
     def _merge_group(
         self, directory: Directory, notice: Notice, until: int, has_too: dict[GroupId, None]
@@ -392,9 +399,7 @@ class GroupDirectory(FastComponent):
         for attribute, directory in list(self.directories.items()):
             directory.expire(now)
             if directory.is_empty:
-                del self.directories[attribute]
-                if directory.maker != NO_USER:
-                    self._account.change(directory.maker, -1)
+                self._remove(attribute)
                 continue
             if not self._may_copy(attribute):
                 continue  # Owners and subscribers have told its keepers too.
