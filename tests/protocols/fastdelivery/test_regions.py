@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.ledger import USER_SHARE
 from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.messages import (
@@ -15,10 +16,11 @@ from smartpubsub.protocols.fastdelivery.messages import (
     decode,
     encode,
 )
-from smartpubsub.protocols.fastdelivery.regions import RegionFinder
+from smartpubsub.protocols.fastdelivery.regions import PINGS_MAX, RegionFinder
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.pubsub import Published
 from smartpubsub.protocols.runtime.messages import MessageLimits
+from smartpubsub.seam import Received, Send
 from smartpubsub.sim.kernel.network import NetworkOptions
 from smartpubsub.sim.kernel.places import region_of
 from smartpubsub.sim.kernel.population import peer_id
@@ -109,6 +111,28 @@ def test_members_without_a_declared_region_are_grouped_by_round_trips() -> None:
     event = nodes.publish("surf")
     nodes.run(2)
     assert nodes.got(event) == list(range(1, COUNT))
+
+
+def test_measurements_for_one_owner_leave_room_for_those_for_others() -> None:
+    nodes = FastNodes(4, FastSettings(region="", capacity=40))
+    group = nodes.create("surf")
+    nodes.create("kite", owner=2)
+    nodes.subscribe(3, "surf")
+    nodes.subscribe(1, "kite")
+    landmarks = tuple(Contact.of(b"landmark %d" % n) for n in range(100))
+    effects = []
+    for number in range(200):
+        measure = Packet(10_000 + number, Measure(landmarks))
+        received = Received(nodes.contacts[2].peer, measure, nodes.contacts[2].addresses)
+        effects += nodes.fast(1).handle(received, nodes.world.now)
+    pings = [e for e in effects if isinstance(e, Send) and e.peer.startswith(b"landmark")]
+    assert len(pings) == PINGS_MAX // USER_SHARE
+    nodes.subscribe(1, "surf")
+    nodes.run(1)
+    assert nodes.member(group, 1).region == nodes.member(group, 3).region
+    nodes.run(60)
+    (account,) = (a for a in nodes.core(1).kademlia.ledger if a.name == "measured round trips")
+    assert (account.size, account.refused > 0) == (0, True)
 
 
 @pytest.mark.parametrize("round_trips", [None, (), (1, 1, 1)], ids=["none", "too few", "too many"])

@@ -17,6 +17,8 @@ from smartpubsub.protocols.fastdelivery.component import FastComponent
 from smartpubsub.protocols.fastdelivery.messages import Answer, Measure, Measured, Ping
 from smartpubsub.seam import Peer
 
+PINGS_MAX = 8_000
+"""The round trips that a node measures at once for all owners; one owner may have an eighth."""
 _UNREACHED_US = 1 << 62
 
 
@@ -34,6 +36,9 @@ class _Measurement:
 @dataclass(eq=False)
 class RegionFinder(FastComponent):
     """Asks new members of own groups to measure, and measures for other owners."""
+
+    def __post_init__(self) -> None:
+        self._account = self._ledger.open("measured round trips", PINGS_MAX)
 
     # --- for an owner ---
 
@@ -90,6 +95,10 @@ class RegionFinder(FastComponent):
 
     def on_measure(self, contact: Contact, number: int, question: Measure) -> None:
         """Measure the round trips to landmarks for an owner."""
+        if not self._account.fits(contact.peer, len(question.landmarks)):
+            self._account.refuse()  # The owner asks again.
+            return
+        self._account.change(contact.peer, len(question.landmarks))
         measurement = _Measurement(contact.peer, number, len(question.landmarks))
         for place, landmark in enumerate(question.landmarks):
             self._requests.ask(
@@ -106,6 +115,7 @@ class RegionFinder(FastComponent):
 
     def _on_unreached(self, measurement: _Measurement) -> None:
         measurement.ended += 1
+        self._account.change(measurement.owner, -1)
         if measurement.ended == measurement.count:
             times = tuple(measurement.round_trips.get(n, 0) for n in range(measurement.count))
             self._requests.answer(measurement.owner, measurement.number, Measured(times))
