@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from smartpubsub.kademlia.protobuf import WireError
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.event_messages import EventLimits
 from smartpubsub.protocols.fastdelivery.component import FastOutbox
 from smartpubsub.protocols.fastdelivery.messages import (
     Join,
@@ -21,6 +22,8 @@ from smartpubsub.seam import Load, Peer
 
 _GROUP = b"group/"
 _MEMBER = b"member/"
+_LIMITS = MessageLimits(events=EventLimits(attributes_max=1_000))
+"""The node has checked what it stores against its own limits, which may be higher than usual."""
 _UNDATED = 1
 """The packet number of a stored member whose renewal time is not known."""
 
@@ -92,7 +95,7 @@ class GroupStore:
                 self._outbox.store(key.removeprefix(self.prefix), None)
 
     def _read_member(self, value: bytes) -> StoredMember:
-        number, question = decode(value, MessageLimits())
+        number, question = decode(value, _LIMITS)
         if not isinstance(question, Join):
             raise TypeError(f"{type(question).__name__} is no stored member")
         renewed_us = self._outbox.now if number == _UNDATED else number
