@@ -17,16 +17,21 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Answer,
     GroupId,
     Packet,
+    Ping,
     Question,
+    Release,
     decode,
     encode,
     wire_bytes,
 )
 from smartpubsub.protocols.publication import EventId, Publication
 from smartpubsub.protocols.runtime.messages import MessageLimits
+from smartpubsub.protocols.runtime.requests import ignore_answer
+from smartpubsub.seam import Started
 from tests.damage import damaged
 from tests.predicates.said import predicate
 from tests.predicates.strategies import names, said
+from tests.protocols.fastdelivery.nodes import FastNodes
 from tests.protocols.strategies import peers, publications
 
 LIMITS = MessageLimits()
@@ -194,3 +199,11 @@ def test_what_is_beyond_the_limits_is_refused(packet: Packet, problem: str) -> N
 def test_a_packet_without_a_part_that_is_known_is_refused() -> None:
     with pytest.raises(WireError, match="without a part"):
         decode(framed(bytes.fromhex("0801")), LIMITS)
+
+
+def test_the_numbers_and_terms_of_a_node_that_starts_before_2106_fit_into_a_packet() -> None:
+    fast = FastNodes(1).fast(0)
+    fast.handle(Started(incarnation=(1 << 32) - 1), 0)
+    number = fast._requests.ask(b"peer", Ping(), ignore_answer)
+    packet = Packet(number, Release(Predicate.parse("surf"), fast._owner._first_term + 1))
+    assert decode(encode(packet), MessageLimits()) == packet

@@ -92,7 +92,7 @@ from smartpubsub.protocols.runtime.requests import Timeouts
 from smartpubsub.seam import Peer
 
 NO_SUCH_GROUP = "its owner has no such group; look with group search how it is called"
-TERM_BITS = 32
+TERM_BITS = 31
 """The terms of a later incarnation are higher than all those of earlier ones."""
 HEARD_COUNT_MAX = 100_000
 MEMBER_SHARE = 128

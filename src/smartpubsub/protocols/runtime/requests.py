@@ -16,7 +16,7 @@ Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
 REQUEST_TIMER = "request"
-NUMBER_BITS = 32
+NUMBER_BITS = 31
 """The numbers of a later incarnation are higher than all those of earlier ones."""
 
 STATEMENTS_PENDING_MAX = 256
