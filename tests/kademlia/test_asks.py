@@ -3,7 +3,7 @@
 from smartpubsub.kademlia.asks import REPEATED_MAX, Asks
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.messages import Kind, Message
-from smartpubsub.kademlia.settings import SECOND, Settings
+from smartpubsub.kademlia.settings import HOUR, MINUTE, SECOND, Settings
 from smartpubsub.seam import Ask, Effect, SetTimer
 
 MS = 1_000
@@ -80,3 +80,14 @@ def test_only_the_oldest_of_the_overdue_requests_to_a_peer_is_repeated() -> None
     assert repeated(again_us, second, third, first) == [first]
     assert asks.on_answer(PEER.peer, first, again_us) is not None
     assert repeated(2 * again_us, third, second) == [second]
+
+
+def test_an_answer_that_comes_an_hour_late_does_not_stall_lookups() -> None:
+    effects: list[Effect] = []
+    asks = Asks(Settings(), effects)
+    asks.ask(PEER, Message(Kind.FIND_NODE), now=0)
+    asks.on_silence(1, MINUTE)
+    assert asks.on_answer(PEER.peer, 1, HOUR) is not None
+    asks.ask(Contact.of(b"other"), Message(Kind.FIND_NODE), HOUR)
+    repeat_at = [effect.at for effect in effects if isinstance(effect, SetTimer)][-1]
+    assert repeat_at <= HOUR + MINUTE // 2

@@ -36,6 +36,8 @@ PROMPT_US_MAX = SECOND // 10
 REPEATED_MAX = 4
 """If so many answers in a row were to repeated requests, the round trips of others count no more:
 links may have filled up since."""
+TOOK_US_MAX = MINUTE
+"""An answer that takes longer counts as one that takes this long."""
 LATE_COUNT_MAX = 1_000
 LATE_US = 10 * MINUTE
 """How many failed requests are remembered, and for how long, in case a late answer arrives."""
@@ -143,7 +145,7 @@ class Asks:
         ask = self._open.get(number) or self._late.get(number)
         if ask is None or ask.contact.peer != peer:
             return None
-        took_us = now - ask.asked_at
+        took_us = min(now - ask.asked_at, TOOK_US_MAX)
         self._usual_us += (took_us - self._usual_us) // 8
         if ask.is_overdue:
             self._repeated += 1
