@@ -91,3 +91,17 @@ def test_an_answer_that_comes_an_hour_late_does_not_stall_lookups() -> None:
     asks.ask(Contact.of(b"other"), Message(Kind.FIND_NODE), HOUR)
     repeat_at = [effect.at for effect in effects if isinstance(effect, SetTimer)][-1]
     assert repeat_at <= HOUR + MINUTE // 2
+
+
+def test_a_peer_is_not_pinged_twice_although_it_answers_another_request() -> None:
+    effects: list[Effect] = []
+    asks = Asks(Settings(), effects)
+    asks.ping(PEER, now=0)
+    asks.ask(PEER, Message(Kind.FIND_NODE), now=0)
+    assert asks.on_answer(PEER.peer, 2, 1) is not None
+    effects.clear()
+    asks.ping(PEER, now=2)
+    assert effects == []
+    assert asks.on_answer(PEER.peer, 1, 3) is not None
+    asks.ping(PEER, now=4)
+    assert any(isinstance(effect, Ask) for effect in effects)

@@ -237,4 +237,7 @@ class Asks:
         overdue.pop(number, None)
         if not overdue:
             self._overdue.pop(peer, None)
-        (self._verifying if ask.is_verification else self._pinging).pop(peer, None)
+        if ask.is_verification:
+            self._verifying.pop(peer, None)
+        elif ask.message.kind is Kind.PING:
+            self._pinging.pop(peer, None)
