@@ -121,3 +121,12 @@ def test_a_clock_that_is_set_back_forgives_nothing() -> None:
     at = put(blame, b"a", 2, 10 * HALF_US)
 
     assert blame.level(b"a", at - 5 * HALF_US) == 2
+
+
+def test_blame_from_a_clock_that_was_ahead_expires() -> None:
+    year_us = 365 * 24 * HALF_US
+    before, after = blame_without_prefixes(), blame_without_prefixes()
+    ahead = put(before, b"a", 8, now=year_us)
+    after.restore(before.stored(ahead))
+
+    assert [after.level(b"a", n * HALF_US) for n in range(5)] == [8, 4, 2, 1, 0]

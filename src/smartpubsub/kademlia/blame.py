@@ -60,8 +60,9 @@ class _Score:
     reasons: dict[str, int] = field(default_factory=dict)
 
     def points_left(self, now: int) -> int:
-        """The points that have not expired, in thousandths."""
-        halves, rest_us = divmod(max(0, now - self.at_us), HALF_US)
+        """The points that have not expired, in thousandths; those of the future are of now."""
+        self.at_us = min(self.at_us, now)  # The clock was ahead, and has been set.
+        halves, rest_us = divmod(now - self.at_us, HALF_US)
         return (self.points * (2 * HALF_US - rest_us) // (2 * HALF_US)) >> min(halves, 64)
 
 
