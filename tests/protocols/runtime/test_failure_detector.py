@@ -215,3 +215,21 @@ def test_a_peer_that_answers_no_probe_along_with_messages_is_not_down() -> None:
 
     assert not any(isinstance(effect, SetTimer) for effect in watch.effects())
     assert watch.news == []
+
+
+def test_a_late_answer_of_an_earlier_incarnation_is_no_restart() -> None:
+    watch = Watch()
+    early, late = watch.at(0).probe_along(PEER), watch.at(1).probe_along(PEER)
+    watch.at(2).on_answer(PEER, late, 7)
+    watch.at(3).on_answer(PEER, early, 6)
+    watch.detector.on_answer(PEER, watch.at(4).probe_along(PEER), 7)
+    assert watch.news == []
+
+
+def test_a_peer_that_restarts_with_a_lower_incarnation_has_restarted() -> None:
+    """It has lost its storage, and its clock was set back."""
+    watch = Watch()
+    for second, incarnation in enumerate((7, 3, 3)):
+        number = watch.at(second).probe_along(PEER)
+        watch.detector.on_answer(PEER, number, incarnation)
+    assert watch.news == [PeerRestarted(PEER)]

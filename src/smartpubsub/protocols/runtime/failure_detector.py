@@ -110,8 +110,11 @@ class FailureDetector:
         self._suspected_until_us: dict[Peer, int] = {}
         self._down_since_us: dict[Peer, int] = {}
         self._banned: BoundedDict[Peer, None] = BoundedDict(BANNED_COUNT_MAX)
-        self._incarnations: dict[Peer, int] = {}
-        """The last known incarnations of watched peers."""
+        self._incarnations: dict[Peer, tuple[int, int]] = {}
+        """The last known incarnations of watched peers, and when the probe was sent that found out.
+
+        An answer to an earlier probe may be one of an earlier incarnation, and says nothing new.
+        """
         self._unanswered: dict[Peer, dict[int, int]] = {}
         """By peer: the numbers of the last probes without an answer, and when they were sent.
 
@@ -273,10 +276,11 @@ class FailureDetector:
         if not unanswered:
             del self._unanswered[peer]
         self._end_probing(peer)
-        before = self._incarnations.get(peer)
-        self._incarnations[peer] = incarnation
-        if before is not None and before != incarnation:
-            self._report(PeerRestarted(peer))
+        before, asked_us = self._incarnations.get(peer, (incarnation, sent_us))
+        if sent_us >= asked_us:
+            self._incarnations[peer] = incarnation, sent_us
+            if before != incarnation:
+                self._report(PeerRestarted(peer))
         return self._outbox.now - sent_us
 
     # --- periodically ---
