@@ -5,7 +5,7 @@ from functools import partial
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.ledger import Ledger
 from smartpubsub.predicates import Predicate
-from smartpubsub.protocols.fastdelivery.delivery import GroupDelivery
+from smartpubsub.protocols.fastdelivery.delivery import TRANSMISSIONS_MAX, GroupDelivery
 from smartpubsub.protocols.fastdelivery.group import MemberPaths
 from smartpubsub.protocols.fastdelivery.helper import GroupHelper
 from smartpubsub.protocols.fastdelivery.messages import (
@@ -19,8 +19,11 @@ from smartpubsub.protocols.fastdelivery.messages import (
     Packet,
     Question,
     Recruit,
+    Relay,
+    RelayConfirmed,
     Release,
     RequestDone,
+    Turn,
 )
 from smartpubsub.protocols.fastdelivery.settings import FastSettings
 from smartpubsub.protocols.fastdelivery.signatures import GroupSignatures
@@ -106,6 +109,41 @@ def test_a_held_event_is_delivered_when_the_owner_does_not_bring_its_predecessor
     component.check()
 
 
+def test_the_held_events_of_one_publisher_leave_room_for_those_of_others() -> None:
+    settings = FastSettings(held_count_max=10)
+    peers, component = delivery(settings)
+    for number in range(100, 140, 2):
+        component.take(event(number), GROUP, 1, number - 1, (OWNER.peer, number), lambda: None)
+        component.check()
+    assert (component.held_count, len(peers.delivered())) == (10, 10)
+
+    def of_other(number: int) -> Publication:
+        return event(number)._replace(id=EventId(b"other", 1, number))
+
+    for number, prior in ((3, 2), (2, 1), (1, 0)):
+        group = GroupId(b"other", SURF)
+        component.take(of_other(number), group, 1, prior, (b"other", number), lambda: None)
+        component.check()
+    assert peers.delivered() == [100, 102, 1, 2, 3]
+    assert component.held_count == 8
+
+
+def test_a_held_event_has_few_transmissions_and_the_others_are_confirmed_when_repeated() -> None:
+    peers, component = delivery(FastSettings())
+    confirmed: list[int] = []
+
+    def take(transmission: int) -> bool:
+        then = partial(confirmed.append, transmission)
+        return component.take(event(2), GROUP, 1, 1, (OWNER.peer, transmission), then)
+
+    assert [take(n) for n in range(100)] == [n < TRANSMISSIONS_MAX for n in range(100)]
+    component.take(event(1), GROUP, 1, 0, (OWNER.peer, 1000), lambda: None)
+    assert confirmed == list(range(TRANSMISSIONS_MAX))
+    assert take(99)
+    assert confirmed[-1] == 99
+    assert peers.delivered() == [1, 2]
+
+
 def test_an_event_names_a_predecessor_only_if_paths_differ() -> None:
     paths, ids = MemberPaths(), [EventId(OWNER.peer, 1, number) for number in range(1, 6)]
     assert paths.append(ids[0], b"member", b"member") == 0
@@ -141,3 +179,18 @@ def test_a_subscription_can_end_in_every_state() -> None:
     for progress in Progress:
         if progress is not Progress.ENDED:
             assert SUBSCRIPTION_TRANSITIONS[progress, "unsubscribe"] is Progress.ENDED
+
+
+def test_a_helper_names_itself_if_it_does_not_take_the_event_it_relays() -> None:
+    peers = FakePeers(FastSettings(capacity=10))
+    helper = GroupHelper(*peers.ports, GroupDelivery(*peers.ports), lambda _: True)
+    helper.on_recruit(OWNER, 1, Recruit(SURF, 1, 5))
+    relayed = event(2)._replace(signature=StandInSigning(OWNER.peer).sign(event(2).id, SURF, b""))
+    turns = (Turn(OWN.peer, 1),)  # The first event does not come.
+    for number in range(2, 2 + TRANSMISSIONS_MAX + 1):
+        helper.on_relay(
+            OWNER, number, Relay(SURF, 1, relayed, (OWN.peer,), is_resend=False, turns=turns)
+        )
+        helper.check()
+    confirmed = [answer for _, _, answer in peers.sent if isinstance(answer, RelayConfirmed)]
+    assert confirmed == [RelayConfirmed((OWN.peer,))]

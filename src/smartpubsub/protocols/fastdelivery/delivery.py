@@ -29,6 +29,9 @@ RECENT_US = 10 * MINUTE
 RECENT_COUNT_MAX = 10_000
 """How long, and how many, delivered events are remembered, to tell owners which have arrived."""
 
+TRANSMISSIONS_MAX = 16
+"""Of one held event, which may come on several paths and again; further ones are not confirmed."""
+
 Transmission = tuple[Peer, int]
 """The peer that has sent an event, and the number of its request."""
 
@@ -63,7 +66,9 @@ class GroupDelivery(FastComponent):
         """The one group that a subscription is for; subscriptions not here are for all groups."""
         settings = self._settings
         self._seen: Seen[EventId] = Seen(settings.seen_us, settings.seen_count_max)
-        self._held: Reorder[EventId, _HeldEvent] = Reorder(self._release, self._on_unawaited)
+        self._held: Reorder[EventId, _HeldEvent] = Reorder(self._release_held, self._on_unawaited)
+        held_max = settings.held_count_max
+        self._account = self._ledger.open("held events", held_max, held_max)
         self._awaited: dict[EventId, _AwaitedEvent] = {}
         self._has_timer = False
         self._recent: deque[tuple[EventId, GroupId, int]] = deque()
@@ -136,7 +141,7 @@ class GroupDelivery(FastComponent):
     ) -> bool:
         """Deliver an event after its predecessor, then call back.
 
-        Return False if the same transmission is held already.
+        Return False if the same transmission is held already, or too many others are.
         """
         id = event.id
         predecessor = id._replace(number=prior)
@@ -147,14 +152,18 @@ class GroupDelivery(FastComponent):
         if is_next:
             self._deliver_in_order(_HeldEvent(event, group, hops, {transmission: then}))
         elif waiting is not None:
+            if len(waiting.then) >= TRANSMISSIONS_MAX:
+                return False
             waiting.then[transmission] = then
-        elif self.held_count >= self._settings.held_count_max:
+        elif not self._make_room(id.publisher):
+            self._account.refuse()
             self._outbox.reject("held events")
             self._deliver_in_order(_HeldEvent(event, group, hops, {transmission: then}))
         else:
             self._awaited.setdefault(predecessor, _AwaitedEvent(self._outbox.now))
             held = _HeldEvent(event, group, hops, {transmission: then})
             self._held.hold(id, held, predecessor)
+            self._account.change(id.publisher, 1)
             self._set_timer()
         return True
 
@@ -163,8 +172,26 @@ class GroupDelivery(FastComponent):
         waiting = self._held.take(event.event.id)
         self._release(event)
         if waiting is not None:  # It is a copy, and its transmissions are confirmed too.
-            self._release(waiting)
+            self._release_held(waiting)
         self._held.pass_on(event.event.id)
+
+    def _make_room(self, publisher: Peer) -> bool:
+        """Return whether there is room to hold an event of a publisher.
+
+        If need be, deliver an event early of the publisher with most held events, if it is another.
+        """
+        if self.held_count < self._settings.held_count_max:
+            return True
+        largest = self._account.largest()
+        if largest is None or largest == publisher:
+            return False
+        self._account.evicted += 1
+        self._give_up(next(id for id in self._awaited if id.publisher == largest))
+        return True
+
+    def _release_held(self, held: _HeldEvent) -> None:
+        self._account.change(held.event.id.publisher, -1)
+        self._release(held)
 
     def _release(self, held: _HeldEvent) -> None:
         self.deliver(held.event, held.group, held.hops)
@@ -204,6 +231,7 @@ class GroupDelivery(FastComponent):
     def check(self) -> None:
         """Assert that every held event waits for one predecessor that has not been delivered."""
         assert self.held_count <= self._settings.held_count_max
+        assert self._account.size == self.held_count
         self._held.check()
         assert all(map(self._held.is_awaited, self._awaited))
         assert not any(id in self._seen for id in self._held), "a delivered event is held"

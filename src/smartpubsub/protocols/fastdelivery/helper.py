@@ -193,7 +193,8 @@ class GroupHelper(FastComponent):
             relayed.waiting[own] = None
             then = partial(self._note_done, key, own)
             group = GroupId(contact.peer, question.group)
-            self._delivery.take(event, group, 1, priors.get(own, 0), key, then)
+            if not self._delivery.take(event, group, 1, priors.get(own, 0), key, then):
+                self._note_unreached(key, own)
         elif not wanting:
             self._conclude(key, relayed)
         for peer in wanting:
