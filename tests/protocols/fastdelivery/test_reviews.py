@@ -6,6 +6,8 @@ import pytest
 
 from smartpubsub.kademlia.settings import MINUTE, SECOND
 from smartpubsub.predicates import Predicate
+from smartpubsub.protocols.fastdelivery import delivery
+from smartpubsub.protocols.fastdelivery.book import MemberState
 from smartpubsub.protocols.fastdelivery.component import FastOutbox
 from smartpubsub.protocols.fastdelivery.messages import Packet, Review, ServedBy
 from smartpubsub.protocols.fastdelivery.review import RECENT_US, RecentGroupEvents, mark_of
@@ -112,6 +114,23 @@ def test_an_owner_replaces_helpers_that_drop() -> None:
     states = [state for core in cores for state in core.kademlia.blame.states(0)]
     assert len(states) > 3
     assert all(state.blamed in experiment.crowd.peers for state in states)
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.2])
+def test_members_that_forget_events_do_not_discredit_honest_helpers(
+    monkeypatch: pytest.MonkeyPatch, pause_s: float
+) -> None:
+    monkeypatch.setattr(delivery, "RECENT_COUNT_MAX", 50)
+    settings = FastSettings(region="here", has_reviews=True)
+    nodes = FastNodes(10, settings, capacities=[0, 20] + [0] * 8)
+    group = nodes.create("surf")
+    nodes.subscribe_all(range(1, 10), "surf")
+    for _ in range(120):
+        nodes.publish("surf")
+        nodes.run(pause_s)
+    nodes.run(60)
+    assert nodes.at(group, MemberState.HELPER) == [1]
+    assert nodes.core(OWNER).kademlia.blame.states(nodes.world.now) == []
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ RECENT_US = 10 * MINUTE
 RECENT_COUNT_MAX = 10_000
 """How long, and how many, delivered events are remembered, to tell owners which have arrived."""
 
+_LONG_AGO_US = -(1 << 62)
+
 TRANSMISSIONS_MAX = 16
 """Of one held event, which may come on several paths and again; further ones are not confirmed."""
 
@@ -73,6 +75,8 @@ class GroupDelivery(FastComponent):
         self._has_timer = False
         self._recent: deque[tuple[EventId, GroupId, int]] = deque()
         """The recent events, and when they arrived."""
+        self.recent_since_us = _LONG_AGO_US
+        """All events that arrived since then are remembered."""
 
     @property
     def held_count(self) -> int:
@@ -115,7 +119,7 @@ class GroupDelivery(FastComponent):
         recent, now = self._recent, self._outbox.now
         recent.append((id, group, now))
         while recent[0][2] < now - RECENT_US or len(recent) > RECENT_COUNT_MAX:
-            recent.popleft()
+            self.recent_since_us = recent.popleft()[2] + 1
 
     def recent(self, group: GroupId, since_us: int) -> list[EventId]:
         """The events of a group that were delivered, or not wanted, since a time."""

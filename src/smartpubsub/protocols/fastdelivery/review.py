@@ -148,6 +148,8 @@ class GroupReviews(FastComponent):
             del self._reviews[group]
             return
         age_us = min(now - review.since_us + GRACE_US + SLACK_US, RECENT_US)
+        # The owner would blame the helper for events that this node has had and forgotten.
+        age_us = max(0, min(age_us, now - self._delivery.recent_since_us))
         had = self._delivery.recent(group, now - age_us - GRACE_US - SLACK_US)
         question = Review(group.predicate, age_us // MS, tuple(map(mark_of, had)))
         then = partial(self._on_answer, group, now)
