@@ -25,7 +25,7 @@ PENDING_MAX = 1 << 17
 """The questions to all peers that may wait for an answer."""
 PENDING_MAX_OF_PEER = 1 << 15
 """The questions to one peer; more than honest owners of groups have open in a burst of events."""
-PROGRESS_US_MAX = 5 * MINUTE
+PROGRESS_US_MAX = MINUTE
 """How long reports of progress keep a question open; then it needs its answer like any other."""
 _UNLIMITED = 1 << 62
 
