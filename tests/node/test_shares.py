@@ -75,6 +75,14 @@ def test_a_penalty_brings_a_member_only_a_little_into_debt() -> None:
     assert shares.delay_s(b"stranger", 99) > 1
 
 
+def test_a_stranger_alone_pays_for_work_elsewhere() -> None:
+    shares = Shares(0.5, 0.0, 5, lambda peer: peer == b"member")
+    for peer in (b"member", b"stranger"):
+        shares.charge(peer, SLICE_S, 0, elsewhere_s=1.0)
+    assert shares.delay_s(b"member", 0) == pytest.approx(SLICE_S / 0.5)
+    assert shares.delay_s(b"stranger", 0) == pytest.approx((SLICE_S + 1.0) / 0.5)
+
+
 def test_a_member_that_costs_more_than_its_share_waits_for_all_of_that() -> None:
     shares = Shares(0.5, 0.0, 5, lambda _peer: True)
     for _ in range(10):

@@ -62,6 +62,8 @@ class Codec:
     """What a message contains, counted by kind; a host limits and counts rates by kind."""
     rare_kinds: frozenset[str] = frozenset()
     """The kinds that are not about single events; peers send only few of these."""
+    spread_kinds: frozenset[str] = frozenset()
+    """The kinds that other nodes have work with too: the receiver passes them on."""
     event_kinds: frozenset[str] = frozenset()
     """The kinds that bring an event to a node."""
     event_ids: Callable[[Any], Iterable[EventId]] | None = None

@@ -51,6 +51,9 @@ _ROUNDS_BETWEEN = 4
 
 _FRAME_S = 100e-6
 """The estimated cost of reading and decrypting a message, besides its bytes."""
+_SPREAD_S = 0.003
+"""The estimated cost at other nodes of a message that a node passes on: the rendezvous, its
+replicas, and those between."""
 _GARBAGE_S = 0.02
 """The cost of an undecodable message: the node resets its stream, and the peer opens another."""
 _TOGETHER_MAX = 32
@@ -83,6 +86,11 @@ def _decode_all(
     except WireError as problem:
         error = problem
     return found, error, time.thread_time() - began_s
+
+
+def _elsewhere_s(codec: Codec, kinds: Mapping[str, int]) -> float:
+    """The estimated cost of a message at other nodes."""
+    return _SPREAD_S * sum([kinds.get(kind, 0) for kind in codec.spread_kinds])
 
 
 class _Question:
@@ -278,8 +286,11 @@ class Inbound:
                 return
             if size:
                 cost_s += _FRAME_S + size / BYTES_PER_S
-            await self._keep_to_share(peer, state, cost_s, blocks=not is_long)
             kinds = codec.kinds(message) or _EMPTY
+            elsewhere_s = _elsewhere_s(codec, kinds)
+            await self._keep_to_share(
+                peer, state, cost_s, blocks=not is_long, elsewhere_s=elsewhere_s
+            )
             await self._keep_to_rate(peer, kinds, is_begun=not size)
             await self._hand_over(codec, peer, stream, state, message, size)
             size = 0
@@ -294,11 +305,13 @@ class Inbound:
         self._usage.touch(peer, trio.current_time())
         messages, error, cost_s = _decode_all(codec, frames)
         cost_s += _FRAME_S + size / BYTES_PER_S
-        await self._keep_to_share(peer, state, cost_s, blocks=True)
+        kinds: Counter[str] = Counter()
+        for message in messages:
+            kinds.update(codec.kinds(message) or _EMPTY)
+        elsewhere_s = _elsewhere_s(codec, kinds)
+        await self._keep_to_share(peer, state, cost_s, blocks=True, elsewhere_s=elsewhere_s)
         if messages:
-            kinds: Counter[str] = Counter()
             for message in messages:
-                kinds.update(codec.kinds(message) or _EMPTY)
                 self.hear_of(codec.contacts(message), peer)
             await self._keep_to_rate(peer, kinds, is_begun=False)
             events = [Received(peer, message, state.addresses) for message in messages]
@@ -329,12 +342,18 @@ class Inbound:
             await self._inbox.put_when_there_is_room(peer, event, size)
 
     async def _keep_to_share(
-        self, peer: Peer, state: _PeerState, cost_s: float, *, blocks: bool
+        self,
+        peer: Peer,
+        state: _PeerState,
+        cost_s: float,
+        *,
+        blocks: bool,
+        elsewhere_s: float = 0.0,
     ) -> None:
         """Let other tasks run after some work, and for longer if the peer has used its share."""
         now_s = self._processor.now()
         self._inbox.charge(peer, cost_s)
-        self._shares.charge(peer, cost_s, now_s, blocks=blocks)
+        self._shares.charge(peer, cost_s, now_s, blocks=blocks, elsewhere_s=elsewhere_s)
         delay_s = self._shares.delay_s(peer, now_s)
         if delay_s > 0 and self._inbox.delays_others:
             self._counts.delayed_expensive += 1

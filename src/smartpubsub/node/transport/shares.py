@@ -56,8 +56,19 @@ class Shares:
         self._strangers: OrderedDict[Peer, float] = OrderedDict()
         """When each stranger of the last second last cost something; the latest last."""
 
-    def charge(self, peer: Peer, cost_s: float, now: float, *, blocks: bool = True) -> None:
-        """Count the processor time of one message; in a thread it does not block others."""
+    def charge(
+        self,
+        peer: Peer,
+        cost_s: float,
+        now: float,
+        *,
+        blocks: bool = True,
+        elsewhere_s: float = 0.0,
+    ) -> None:
+        """Count the processor time of one message; in a thread it does not block others.
+
+        A stranger pays for the time that the message costs elsewhere too.
+        """
         penalty_s = BLOCKING_FACTOR * max(0.0, cost_s - SLICE_S) if blocks else 0.0
         bucket = self._buckets.get(peer)
         if bucket is None:
@@ -69,7 +80,9 @@ class Shares:
         if now - bucket.judged_at_s >= RECENT_S:
             bucket.is_stranger, bucket.judged_at_s = not self._is_member(peer), now
         left_s = self._left_to(bucket, now) - cost_s
-        if not bucket.is_stranger:
+        if bucket.is_stranger:
+            penalty_s += elsewhere_s
+        else:
             penalty_s = min(penalty_s, max(0.0, left_s + MEMBER_DEBT_S_MAX))
         bucket.left_s, bucket.at_s = left_s - penalty_s, now
         if bucket.is_stranger:

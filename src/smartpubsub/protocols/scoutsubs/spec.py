@@ -101,6 +101,7 @@ def scoutsubs_codec(limits: WireLimits | None = None) -> Codec:
         decode_pieces=lambda data: messages.decode_pieces(data, taken),
         kinds=_kinds_in,
         rare_kinds=frozenset(k for part, k in PART_KINDS.items() if part not in _OF_EVENTS),
+        spread_kinds=frozenset({PART_KINDS[messages.Raise]}),
         event_kinds=frozenset({PART_KINDS[messages.Notify]}),
         event_ids=_event_ids,
         at_once=_at_once,

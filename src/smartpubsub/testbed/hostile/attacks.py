@@ -21,7 +21,7 @@ from smartpubsub.node.signing import Ed25519Signing
 from smartpubsub.node.transport.streams import STREAM_ERRORS, UnreachableError
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.departure import Goodbye
-from smartpubsub.protocols.publication import EventId, Publication
+from smartpubsub.protocols.publication import EventId, Publication, UnsignedEvent
 from smartpubsub.protocols.pulsarcast.messages import InviteKeeper, Parcel
 from smartpubsub.protocols.pulsarcast.spec import PULSARCAST
 from smartpubsub.protocols.scoutsubs.fragments import bundles_of
@@ -49,6 +49,7 @@ PARTS = 500
 ATTRIBUTES = 10_000
 TOUCHING = 700
 MANY_FILTERS = 10_000
+PUBLICATIONS = 250
 BEGUN = b"\x80\x80\x80\x01" + bytes(100_000)
 """The beginning of a message of 2 MiB."""
 _AGE_MS = 1 << 53
@@ -184,6 +185,22 @@ async def records(attacker: Attacker, targets: Sequence[Contact]) -> None:
         await _to_all(attacker, targets, Bundle(tuple(parts)))
 
 
+async def publications(attacker: Attacker, targets: Sequence[Contact]) -> None:
+    """Publish tiny events without end, hundreds in a message under one signature."""
+    signing, predicate = Ed25519Signing(attacker.identity), Predicate.parse("surf/mine")
+    now_us = time.time_ns() // 1_000
+    for first in count(1, PUBLICATIONS):
+        ids = [EventId(attacker.peer, 1, number) for number in range(first, first + PUBLICATIONS)]
+        signatures = signing.sign_all([UnsignedEvent(id, predicate, b"", now_us) for id in ids])
+        parts = [
+            Raise(
+                Publication.of(id, predicate, b"", signature, now_us), "surf", 0, 0, False, False, 0
+            )
+            for id, signature in zip(ids, signatures, strict=True)
+        ]
+        await _to_all(attacker, targets, Bundle(tuple(parts)))
+
+
 async def claims(attacker: Attacker, targets: Sequence[Contact]) -> None:
     """Claim roles that it does not have, and send answers to questions that no node asked."""
     for number in count(1):
@@ -217,8 +234,8 @@ ATTACKS: dict[str, Attack] = {
     attack.__name__.replace("_", "-"): attack
     for attack in (
         *(attributes, touching_filters, many_filters, probes, empty_messages),
-        *(unfinished_messages, garbage, lookups, values, records, claims, descriptors),
-        comings_and_goings,
+        *(unfinished_messages, garbage, lookups, values, records, publications, claims),
+        *(descriptors, comings_and_goings),
     )
 }
 
