@@ -114,6 +114,11 @@ class Asks:
         is_prompt = 0 < self._prompt_us <= PROMPT_US_MAX and self._repeated < REPEATED_MAX
         return self.are_slow and not is_prompt
 
+    @property
+    def round_trip_us(self) -> int:
+        """The smoothed round-trip time, without repetitions unless links are full."""
+        return self._usual_us if self.are_links_full else self._prompt_us
+
     def _timeout_us(self, least_us: int, times: int) -> int:
         """A timeout: a multiple of the round-trip time, but at least a minimum."""
         return max(least_us, times * self._usual_us)

@@ -22,6 +22,8 @@ DROPPED = "dropped"
 """A parent or helper has not delivered an event that other peers had."""
 WITHHELD = "withheld"
 """A keeper has left an event out of an answer, and other keepers had it."""
+UNCONFIRMED = "unconfirmed"
+"""A keeper that was up has not confirmed that it stores an event."""
 MISLED = "misled"
 """A parent has sent a node on to another one, again and again."""
 

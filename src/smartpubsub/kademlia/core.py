@@ -217,6 +217,11 @@ class Kademlia:
         self._consider(contact, now)
         return self._taken()
 
+    @property
+    def round_trip_us(self) -> int:
+        """The smoothed round-trip time to other nodes; 0 before the first answer."""
+        return self._asks.round_trip_us
+
     def verify(self, peer: bytes, now: int) -> list[Effect]:
         """Ping a peer that a core above waits for; delivers `Lost` if it does not answer.
 

@@ -45,6 +45,15 @@ class Overlay(Lookups):
         for effect in self._kademlia.verify(peer, self._outbox.now):
             self._outbox.emit(effect)
 
+    def is_heard_since(self, peer: Peer, since_us: int) -> bool:
+        """Whether a peer has sent any message after a time, also one of another protocol."""
+        return self._kademlia.heard_us.get(peer, since_us) > since_us
+
+    @property
+    def round_trip_us(self) -> int:
+        """The smoothed round-trip time of lookups."""
+        return self._kademlia.round_trip_us
+
     def new_number(self) -> int:
         """Return a number that no request of this node has used."""
         self._last_number += 1

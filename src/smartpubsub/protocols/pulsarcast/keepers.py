@@ -6,10 +6,11 @@ other nodes, and have all events from the first on, so that later nodes can fetc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from smartpubsub.kademlia.blame import UNCONFIRMED
 from smartpubsub.kademlia.keys import Contact
 from smartpubsub.kademlia.queries import Found
 from smartpubsub.protocols.blocks import Cid
@@ -27,6 +28,20 @@ SPARE_KEEPERS = 5
 """How many more answers than keepers a lookup needs before its result is trusted."""
 RESENT_AT_ONCE_MAX = 100
 """How many pending events to send at once to new keepers."""
+CONFIRM_TRIES = 3
+"""A keeper that is up is left out after this many transmissions without a confirmation."""
+PATIENCE = 4
+"""How many times longer to wait for a keeper that confirms others, or that no node can replace."""
+BLAME_LEVEL_MAX = 7
+"""The time for which a keeper is left out doubles with each point of blame, up to this many."""
+
+
+@dataclass(slots=True, eq=False)
+class _KeepAsk:
+    """When a keeper was asked to store an event, first and last."""
+
+    first_us: int
+    last_us: int
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +52,10 @@ class _PendingEvent:
     since_us: int
     then: Callable[[], None] | None
     """Called when all keepers have stored it; if None, deliver `Published`."""
-    stored_by: dict[Peer, None] = field(default_factory=dict)
+    stored_by: dict[Peer, int] = field(default_factory=dict)
+    """When each node has stored it, as far as this node knows."""
+    asks: dict[Peer, _KeepAsk] = field(default_factory=dict)
+    """By keeper, also those that have been left out since."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +63,10 @@ class _KeeperSet:
     """The keepers of one topic, as this node knows them."""
 
     contacts: tuple[Contact, ...] = ()
+    copies_min: int = 1
+    """How many nodes have to store an event, if fewer keepers than f + 1 are left."""
+    kept_us: dict[Peer, int] = field(default_factory=dict)
+    """When each of the keepers last confirmed an event."""
     found_us: int = 0
     looked_up_us: int = 0
     """When they were last looked up because some had not answered."""
@@ -66,6 +88,9 @@ class Keepers(Component):
     _membership: Membership
     _dissemination: TopicDissemination
     _silent: SilentPeers
+    """Peers that could not be reached."""
+    _unconfirmed: SilentPeers
+    """Peers that were up and did not confirm that they had stored an event."""
     _closest: Closest
     _on_keeper: Callable[[TopicReplica], None]
     _sets: dict[Cid, _KeeperSet] = field(init=False, default_factory=dict)
@@ -85,6 +110,10 @@ class Keepers(Component):
     def peers(self, replica: TopicReplica) -> list[Peer]:
         """Return the keepers that this node knows, which may include itself."""
         return [contact.peer for contact in self._set(replica).contacts]
+
+    def may_confirm(self, replica: TopicReplica, peer: Peer) -> bool:
+        """Whether a peer is a keeper, or was left out because it had not confirmed events."""
+        return peer in self._unconfirmed or peer in self.peers(replica)
 
     def is_keeper(self, id: Cid) -> bool:
         """Whether this node is a keeper of a topic."""
@@ -124,7 +153,26 @@ class Keepers(Component):
 
     def _is_fresh(self, keepers: _KeeperSet) -> bool:
         age_us = self._outbox.now - keepers.found_us
-        return bool(keepers.contacts) and age_us < self._settings.keepers_us
+        is_trusted = len(self._closest_trusted(keepers.contacts)) == len(keepers.contacts)
+        return bool(keepers.contacts) and is_trusted and age_us < self._settings.keepers_us
+
+    def _closest_trusted(self, contacts: Sequence[Contact]) -> tuple[Contact, ...]:
+        """The first f + 1 contacts without those that were left out."""
+        is_out = self._unconfirmed.is_suspected
+        trusted = [contact for contact in contacts if not is_out(contact.peer)]
+        return tuple(trusted[: self._settings.keepers])
+
+    def _choose(self, keepers: _KeeperSet, candidates: Sequence[Contact]) -> None:
+        """Take the first f + 1 nodes as keepers, without those that were left out.
+
+        Fewer than f + 1 copies are enough only if f nodes at most were left out. If more were, not
+        all of them lie: they are slow, or refuse the event.
+        """
+        keepers.contacts = self._closest_trusted(candidates)
+        count = self._settings.keepers
+        keepers.copies_min = min(count, len(candidates) - (count - 1))
+        peers = {contact.peer for contact in keepers.contacts}
+        keepers.kept_us = {peer: us for peer, us in keepers.kept_us.items() if peer in peers}
 
     def _on_found(self, replica: TopicReplica, keepers: _KeeperSet, found: Found) -> None:
         keepers.is_finding = False
@@ -135,7 +183,7 @@ class Keepers(Component):
             then()
 
     def _take_found(self, replica: TopicReplica, keepers: _KeeperSet, found: Found) -> None:
-        keepers.contacts = found.closest[: self._settings.keepers]
+        self._choose(keepers, found.closest)
         keepers.found_us = self._outbox.now
         for contact in keepers.contacts:
             if contact.peer == self._own:
@@ -163,18 +211,22 @@ class Keepers(Component):
             self._send(replica, keepers, pending)
 
     def _send(self, replica: TopicReplica, keepers: _KeeperSet, pending: _PendingEvent) -> None:
-        message = KeepEvents(replica.id, replica.topic.cid, (pending.event.block,))
         for contact in keepers.contacts:
             if contact.peer == self._own:
-                pending.stored_by[contact.peer] = None
+                pending.stored_by.setdefault(contact.peer, self._outbox.now)
             elif contact.peer not in pending.stored_by:
-                self._outbox.queue(contact.peer, message)
+                self._ask(replica, pending, contact.peer)
         self._settle(keepers, pending)
 
+    def _ask(self, replica: TopicReplica, pending: _PendingEvent, peer: Peer) -> None:
+        now = self._outbox.now
+        pending.asks.setdefault(peer, _KeepAsk(now, now)).last_us = now
+        message = KeepEvents(replica.id, replica.topic.cid, (pending.event.block,))
+        self._outbox.queue(peer, message)
+
     def _settle(self, keepers: _KeeperSet, pending: _PendingEvent) -> None:
-        if not keepers.contacts or any(
-            contact.peer not in pending.stored_by for contact in keepers.contacts
-        ):
+        is_owed = any(contact.peer not in pending.stored_by for contact in keepers.contacts)
+        if is_owed or not keepers.contacts or len(pending.stored_by) < keepers.copies_min:
             return
         event = pending.event
         if keepers.pending.pop(event.cid, None) is None:
@@ -196,7 +248,8 @@ class Keepers(Component):
     def on_timer(self, replica: TopicReplica) -> None:
         """Have the overlay verify silent keepers; those that are gone are replaced.
 
-        Look up the keepers again if some have not answered for long, and are not only busy.
+        Send events again that were not confirmed, and leave out keepers that confirm nothing. Look
+        up the keepers again if some have not answered for long, and are not only busy.
         """
         keepers = self._set(replica)
         keepers.timer_is_set = False
@@ -205,12 +258,57 @@ class Keepers(Component):
         self._set_timer(replica, keepers)
         for peer in self._silent_keepers(keepers):
             self._overlay.verify(peer)
+        for peer in self._others(self.peers(replica)):
+            self._ask_again(replica, keepers, peer)
         late_us = self._outbox.now - self._timeout_us
         late = [pending for pending in keepers.pending.values() if pending.since_us <= late_us]
         is_due = keepers.looked_up_us <= late_us
         if late and is_due and not self._are_busy(keepers, late, late_us):
             keepers.looked_up_us = self._outbox.now
             self.find(replica)
+
+    def _ask_again(self, replica: TopicReplica, keepers: _KeeperSet, peer: Peer) -> None:
+        """Send a keeper the events again that it has not confirmed, or leave the keeper out."""
+        now = self._outbox.now
+        owed = [p for p in keepers.pending.values() if peer in p.asks and peer not in p.stored_by]
+        if not owed:
+            return
+        oldest = min(owed, key=lambda pending: pending.asks[peer].first_us)
+        first_us = oldest.asks[peer].first_us
+        kept_us = keepers.kept_us.get(peer, first_us)
+        # One that is not up is verified, and replaced when it is lost.
+        if self._overlay.is_heard_since(peer, first_us) and self._is_overdue(
+            replica, keepers, peer, oldest
+        ):
+            self._leave_out_unconfirmed(peer)
+            return
+        again_us = now - self._liveness.at_least(self._settings.timeout_us, 4)
+        if kept_us <= again_us:
+            for pending in owed[:RESENT_AT_ONCE_MAX]:
+                if pending.asks[peer].last_us <= again_us:
+                    self._ask(replica, pending, peer)
+
+    def _is_overdue(
+        self, replica: TopicReplica, keepers: _KeeperSet, peer: Peer, oldest: _PendingEvent
+    ) -> bool:
+        """Whether a keeper has had long enough to confirm the oldest event that it owes.
+
+        This node's own link may be full. So one that confirms events has its time from when the
+        others have stored this one, and one that is heard may be busy if none confirms any.
+        """
+        now, first_us = self._outbox.now, oldest.asks[peer].first_us
+        confirm_us = self._liveness.at_least(CONFIRM_TRIES * self._settings.timeout_us, 8)
+        confirm_us = max(confirm_us, 8 * self._overlay.round_trip_us)
+        since_us = now - confirm_us
+        confirms = keepers.kept_us.get(peer, since_us) > since_us
+        if confirms:
+            others = [other for other in self._others(self.peers(replica)) if other != peer]
+            stored_us = [oldest.stored_by.get(other, now) for other in others]
+            first_us = max([first_us, *stored_us])
+        are_all_late = all(us <= first_us for us in keepers.kept_us.values())
+        is_busy = are_all_late and self._liveness.is_heard_since(peer, since_us)
+        can_wait = confirms or is_busy or not self._has_spare(replica, keepers)
+        return first_us <= now - confirm_us * (PATIENCE if can_wait else 1)
 
     def _silent_keepers(self, keepers: _KeeperSet) -> list[Peer]:
         """The keepers that owe an answer and have sent nothing for a while."""
@@ -240,13 +338,29 @@ class Keepers(Component):
         """Replace a keeper that has left, in topics with pending events."""
         self._leave_out(peer, is_gone=True)
 
-    def _leave_out(self, peer: Peer, *, is_gone: bool) -> None:
-        affected = [
+    def _affected(self, peer: Peer) -> list[tuple[TopicReplica, _KeeperSet]]:
+        """The topics with pending events that a peer is a keeper of."""
+        return [
             (replica, keepers)
             for replica in self._replicas.by_id.values()
             if (keepers := self._set(replica)).pending
             and any(contact.peer == peer for contact in keepers.contacts)
         ]
+
+    def _leave_out_unconfirmed(self, peer: Peer) -> None:
+        """Replace a keeper that is up and does not confirm events, for a while."""
+        blame, now = self._overlay.blame, self._outbox.now
+        blame.put(peer, UNCONFIRMED, now)
+        level = min(blame.level(peer, now), BLAME_LEVEL_MAX)
+        self._unconfirmed.forget_old()
+        self._unconfirmed.suspect(peer, self._settings.avoid_us << level)
+        for replica, keepers in self._affected(peer):
+            for pending in keepers.pending.values():
+                pending.asks.pop(peer, None)  # If it is asked once more, its time begins again.
+            self._replace(replica, keepers, peer, is_gone=True)
+
+    def _leave_out(self, peer: Peer, *, is_gone: bool) -> None:
+        affected = self._affected(peer)
         if not affected:
             return
         self._silent.forget_old()
@@ -261,14 +375,24 @@ class Keepers(Component):
 
         If there is no other node, this one is the only keeper, unless it may only be cut off.
         """
-        count, own = self._settings.keepers, self._overlay.own
         staying = [contact for contact in keepers.contacts if contact.peer != peer]
-        others = [c for c in self._closest.closest_nodes(replica.id, count) if c not in staying]
-        contacts = tuple([*staying, *others][:count])
-        if is_gone or any(contact.peer != own.peer for contact in contacts):
-            keepers.contacts = contacts
+        others = [contact for contact in self._eligible(replica) if contact not in staying]
+        candidates = [*staying, *others]
+        if is_gone or any(c.peer != self._own for c in self._closest_trusted(candidates)):
+            self._choose(keepers, candidates)
             self._send_pending(replica, keepers)
         self.find(replica)
+
+    def _eligible(self, replica: TopicReplica) -> list[Contact]:
+        """The known nodes that are close enough to a topic to become its keepers."""
+        return self._closest.closest_nodes(replica.id, self.eligible_count)
+
+    def _has_spare(self, replica: TopicReplica, keepers: _KeeperSet) -> bool:
+        """Whether this node knows one that can take the place of a keeper."""
+        return any(
+            contact not in keepers.contacts and not self._unconfirmed.is_suspected(contact.peer)
+            for contact in self._eligible(replica)
+        )
 
     def on_kept(self, peer: Peer, message: Kept) -> None:
         """Note that a keeper has stored events."""
@@ -279,10 +403,16 @@ class Keepers(Component):
         for cid in message.cids:
             pending = keepers.pending.get(cid)
             if pending is not None:
-                pending.stored_by[peer] = None
+                keepers.kept_us[peer] = self._outbox.now
+                pending.stored_by.setdefault(peer, self._outbox.now)
                 self._settle(keepers, pending)
 
     # --- being a keeper ---
+
+    @property
+    def eligible_count(self) -> int:
+        """How many of the nodes closest to a topic may become its keepers."""
+        return 2 * self._settings.keepers - 1 + SPARE_KEEPERS
 
     def renew_lease(self, replica: TopicReplica) -> None:
         """Remain a keeper for another lease."""

@@ -150,7 +150,9 @@ class Pulsarcast:
         )
         silent = SilentPeers(outbox, settings.avoid_us)
         self.keepers = Keepers(
-            *(*base, *in_tree, self._dissemination, silent, Closest(kademlia, silent)),
+            *(*base, *in_tree, self._dissemination, silent),
+            SilentPeers(outbox, settings.avoid_us),
+            Closest(kademlia, silent),
             self._on_keeper,
         )
         self._pages = pages = PageRequests(*base)

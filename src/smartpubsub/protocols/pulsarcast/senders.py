@@ -14,7 +14,7 @@ from smartpubsub.kademlia.keys import Contact, key_of
 from smartpubsub.protocols.blocks import Cid
 from smartpubsub.protocols.pulsarcast import messages as pulsar
 from smartpubsub.protocols.pulsarcast.component import Component
-from smartpubsub.protocols.pulsarcast.keepers import SPARE_KEEPERS, Keepers
+from smartpubsub.protocols.pulsarcast.keepers import Keepers
 from smartpubsub.protocols.pulsarcast.membership import Membership
 from smartpubsub.protocols.pulsarcast.pages import PageRequests
 from smartpubsub.protocols.pulsarcast.replicas import TopicReplicas
@@ -49,15 +49,15 @@ class PulsarSenders(Component):
         if self._keepers.is_keeper(id):
             return True
         key = key_of(id)
-        count = 2 * self._settings.keepers - 1 + SPARE_KEEPERS
+        count = self._keepers.eligible_count
         known = self._overlay.closest_known(id, count)
         own_distance = self._overlay.own.key ^ key
         return sum(contact.key ^ key < own_distance for contact in known) < count
 
     def is_asked_to_keep(self, contact: Contact, message: pulsar.Kept) -> bool:
-        """Whether a peer is a keeper of a topic, as far as this node knows."""
+        """Whether a peer is a keeper of a topic, or was late, as far as this node knows."""
         replica = self._replicas.get(message.topic_id)
-        return replica is not None and contact.peer in self._keepers.peers(replica)
+        return replica is not None and self._keepers.may_confirm(replica, contact.peer)
 
     def may_grant(self, peer: Peer, id: Cid) -> bool:
         """Whether a peer may publish in a topic, by a version that this node knows."""
@@ -94,7 +94,9 @@ PULSAR_RULES: Mapping[type, Rule[PulsarSenders, Any]] = {
     pulsar.Described: Rule("any node; only descriptors that were asked for, by content id"),
     pulsar.InviteKeeper: _TO_KEEPER,
     pulsar.KeepEvents: _TO_KEEPER,
-    pulsar.Kept: Rule("a keeper of the topic", PulsarSenders.is_asked_to_keep),
+    pulsar.Kept: Rule(
+        "a keeper of the topic, or a node that was left out as one", PulsarSenders.is_asked_to_keep
+    ),
     pulsar.PublishRequest: Rule("any node; the draft has its author's signature"),
     pulsar.Granted: Rule(
         "a node that may publish in the topic",
