@@ -13,8 +13,8 @@ explains the protocol and has a table of the components. Where to look:
 - The tree: this node's place (`membership`, `proximity`), after a restart too (`recovery`).
 - Filters: own `subscriptions`, `filters` on their way up (`filter_table`, `announcement_turns`),
   `overlaps` with other trees, the `epochs` and names (`shard_names`) of shards.
-- Copies elsewhere: `replication` of this node's tables, `replicas` of other nodes' tables and
-  events. What survives a crash: `persistence`.
+- Copies elsewhere: `replication` of this node's tables, at nodes of its `replica_choice`;
+  `replicas` of other nodes' tables and events. What survives a crash: `persistence`.
 - The past: `history`, `replay`.
 - Nodes that lie: `audit`, `audit_keeper`, `keepers`, `keeper_copies`, `placement`, `convictions`,
   `attestation`.

@@ -30,6 +30,7 @@ from smartpubsub.protocols.scoutsubs.messages import (
 )
 from smartpubsub.protocols.scoutsubs.persistence import Persistence
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
+from smartpubsub.protocols.scoutsubs.replica_choice import ReplicaChoice
 from smartpubsub.protocols.scoutsubs.replicas import EventReplicas
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.shards import Shards
@@ -45,6 +46,7 @@ class Custody:
     _settings: ScoutSettings
     _detector: FailureDetector
     _proximity: Proximity
+    _choice: ReplicaChoice
     _persistence: Persistence
     _filters: Filters
     _history: History
@@ -84,9 +86,10 @@ class Custody:
     def _record(self, flight: RootFlight, record: Record | None = None) -> None:
         """Ask the replicas that do not have an event to record it."""
         name = flight.attribute.encode()
-        for replica in self._proximity.farther(name, self._settings.backups):
+        for replica in self._choice.farther(name):
             if replica.peer not in flight.recording and replica.peer not in flight.recorded:
                 flight.recording[replica.peer] = None
+                self._choice.end(replica.peer, flight.key)
                 record = record or flight.record(self._outbox.now)
                 self._outbox.queue(replica.peer, record)
                 self._detector.probe_if_silent(replica.peer)
@@ -102,6 +105,7 @@ class Custody:
         if flight is None or peer not in flight.recording:
             return
         del flight.recording[peer]
+        self._choice.end(peer, flight.key)
         if not part.is_full:
             flight.recorded[peer] = None
             flight.holders[peer] = part.evidence
@@ -150,7 +154,7 @@ class Custody:
         if flight.key not in self._replicas.kept:  # Otherwise another rendezvous completes it.
             self._history.on_done(flight.key)
         keeping = dict.fromkeys(flight.recorded)
-        for replica in self._proximity.farther(attribute.encode(), self._settings.backups):
+        for replica in self._choice.farther(attribute.encode()):
             keeping[replica.peer] = None
         for peer in keeping:
             self._outbox.queue_late(peer, Done(id, attribute))
@@ -187,14 +191,30 @@ class Custody:
             flight.wants_all = False
             self._conclude(flight)
             return
-        for peer in flight.recording:
-            self._outbox.queue(peer, flight.record(self._outbox.now))
-            self._detector.probe(peer)
+        self._record_late(flight)
         self._dissemination.retransmit(flight)
         if flight.targets or flight.recording:  # This node may have confirmed it to itself.
             self._set_timer(flight)
 
+    def _record_late(self, flight: RootFlight) -> None:
+        late = list(flight.recording)
+        for peer in late:
+            self._choice.on_timeout(peer, flight.key)
+        for peer in late:
+            if peer in flight.recording:  # Otherwise it was left out.
+                self._outbox.queue(peer, flight.record(self._outbox.now))
+                self._detector.probe(peer)
+                self._choice.on_repeated(peer, flight.key)
+
     # --- replicas and children that come and go ---
+
+    def on_replica_silent(self, peer: Peer) -> None:
+        """Ask another replica to record the events that one which is left out has not recorded."""
+        for flight in self._dissemination.root_flights():
+            if peer in flight.recording:
+                del flight.recording[peer]
+                self._record(flight)
+                self._acknowledge_if_recorded(flight)
 
     def on_peer_down(self, peer: Peer) -> None:
         """Ask another replica to record the events of one that is down."""

@@ -1,11 +1,11 @@
 """ScoutSubs: routes inputs to the components, and news from one component to the others.
 
 Each component owns its state and knows only those before it in this order: outbox, lookups, failure
-detector, proximity, persistence, recovery, history, audit keeper, replicas, membership, filters,
-subscriptions, replication, anti-entropy, local delivery, replay, shards, recent events,
-dissemination, offers, forwarding, custody, admission, root lookup, tree keepers, convictions,
-keeper copies, placement, publisher, auditor, senders. A component reports news that concern later
-ones here.
+detector, proximity, replica choice, persistence, recovery, history, audit keeper, replicas,
+membership, filters, subscriptions, replication, anti-entropy, local delivery, replay, shards,
+recent events, dissemination, offers, forwarding, custody, admission, root lookup, tree keepers,
+convictions, keeper copies, placement, publisher, auditor, senders. A component reports news that
+concern later ones here.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ from smartpubsub.protocols.scoutsubs.ranges import RANGED, is_range, singly
 from smartpubsub.protocols.scoutsubs.recent_events import RecentEvents
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
 from smartpubsub.protocols.scoutsubs.replay import Past, Replay
+from smartpubsub.protocols.scoutsubs.replica_choice import ReplicaChoice, ReplicaSilent
 from smartpubsub.protocols.scoutsubs.replicas import EventReplicas, TableReplicas
 from smartpubsub.protocols.scoutsubs.replication import Replication
 from smartpubsub.protocols.scoutsubs.root_lookup import RootLookup
@@ -151,6 +152,7 @@ class ScoutSubs:
             Random(rng.getrandbits(64)),
         )
         self._proximity = proximity = Proximity(kademlia, detector, settings.backups)
+        self._choice = choice = ReplicaChoice(outbox, settings, detector, proximity, self._on_news)
         self._persistence = persistence = Persistence(outbox, settings, own.peer, kademlia.ledger)
         self._recovery = recovery = Recovery(
             outbox, settings, proximity, times, persistence, self._on_recovered
@@ -185,7 +187,7 @@ class ScoutSubs:
             lambda number: self._replay.on_in_force(number),
         )
         self._replication = Replication(
-            outbox, settings, detector, proximity, times, recovery, membership, filters
+            *(outbox, settings, detector, proximity, choice, times, recovery, membership, filters)
         )
         self._anti_entropy = HistoryAntiEntropy(
             outbox, settings, signing, detector, proximity, times, history
@@ -211,8 +213,8 @@ class ScoutSubs:
             lambda part, came_from: self._admission.admit(part, came_from),
         )
         self._custody = custody = Custody(
-            *(outbox, settings, detector, proximity, persistence, filters, history, audits_kept),
-            *(events_kept, shards, dissemination, forwarding),
+            *(outbox, settings, detector, proximity, choice, persistence, filters, history),
+            *(audits_kept, events_kept, shards, dissemination, forwarding),
         )
         self._admission = Admission(
             *(outbox, settings, signing, detector, proximity, times, persistence, membership),
@@ -337,6 +339,7 @@ class ScoutSubs:
             PeerUp: lambda news: self._dissemination.on_peer_up(news.peer),
             PeerDown: self._on_peer_down,
             PeerRestarted: self._on_peer_restarted,
+            ReplicaSilent: self._on_replica_silent,
             TreeAdded: lambda news: self._filters.add(news.attribute),
             ParentChanged: self._on_parent_changed,
             BecameRoot: self._on_became_root,
@@ -555,6 +558,7 @@ class ScoutSubs:
         if took_us <= PROBE_US_MAX:
             self._times.sample_probe(peer, took_us, self._outbox.now)
         self._copies.on_alive(peer, part.number)
+        self._choice.on_alive(peer, part.number)
         self._admission.hand_on_orphans(peer, part.incarnation)
 
     # --- news of peers ---
@@ -592,6 +596,13 @@ class ScoutSubs:
                 for effect in self._kademlia.suspect(peer, self._outbox.now):
                     self._outbox.emit(effect)
         self._publisher.on_peer_down(peer)
+
+    def _on_replica_silent(self, news: ReplicaSilent) -> None:
+        for attribute in list(self._membership.trees):
+            if self._replication.is_replica(attribute, news.peer):
+                self._replication.refresh(attribute)
+                self._filters.update(attribute)
+        self._custody.on_replica_silent(news.peer)
 
     def _on_peer_restarted(self, news: PeerRestarted) -> None:
         self._replication.on_restarted(news.peer)
@@ -744,6 +755,7 @@ class ScoutSubs:
         self._subscriptions.tick()
         self._shards.tick()
         self._filters.tick()
+        self._choice.tick()
         self._replication.tick(attributes)
         self._tables_kept.tick()
         self._publisher.tick()

@@ -2,7 +2,8 @@
 
 A node replicates its tables to the f peers closest to its own key; a rendezvous to the f others
 closest to the attribute's key. It sends a changed child whole, and one update at a time to each
-replica. It replaces a replica that does not answer, and sends the new one the whole table.
+replica. It replaces a replica that does not answer, and sends the new one the whole table;
+`replica_choice.py` chooses the replicas.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from smartpubsub.protocols.scoutsubs.membership import Role, TreeMembership
 from smartpubsub.protocols.scoutsubs.messages import CopyTree, TreeCopied
 from smartpubsub.protocols.scoutsubs.proximity import Proximity
 from smartpubsub.protocols.scoutsubs.recovery import Recovery
+from smartpubsub.protocols.scoutsubs.replica_choice import ReplicaChoice
 from smartpubsub.protocols.scoutsubs.replicas import NO_COPY
 from smartpubsub.protocols.scoutsubs.settings import ScoutSettings
 from smartpubsub.protocols.scoutsubs.timeouts import ResponseTimes, backed_off
@@ -52,6 +54,7 @@ class Replication:
     _settings: ScoutSettings
     _detector: FailureDetector
     _proximity: Proximity
+    _choice: ReplicaChoice
     _times: ResponseTimes
     _recovery: Recovery
     _membership: TreeMembership
@@ -115,7 +118,7 @@ class Replication:
             return ()
         acts_as_root = self._filters.acts_as_root(attribute)
         name = attribute.encode() if acts_as_root else self._proximity.own.peer
-        return self._proximity.closest(name, self._settings.backups)
+        return self._choice.closest(name)
 
     def _report_replicas(self, attribute: str) -> None:
         streams = self._streams.get(attribute, {}).values()
@@ -148,6 +151,10 @@ class Replication:
         stream.in_update, stream.dirty = dict.fromkeys(peers), {}
         stream.sent, stream.sent_us, stream.tries = table.copy_version, self._outbox.now, tries
         self._outbox.queue(peer, part)
+        if tries > 1:
+            self._choice.on_repeated(peer, attribute)
+        else:
+            self._choice.end(peer, attribute)
         timeout_us = self._times.timeout_us_for(peer)
         timeout_us = backed_off(timeout_us, stream.tries, was_heard=was_heard)
         # Owners of filters wait for this update, and it may just have been lost.
@@ -158,6 +165,8 @@ class Replication:
         """Retransmit an update that was not acknowledged."""
         stream = self._streams.get(attribute, {}).get(peer)
         if attribute not in self._filters.tables or stream is None or not stream.is_under_way:
+            return
+        if self._choice.on_timeout(peer, attribute):
             return
         self._detector.probe(peer)  # It is replaced if it is down.
         stream.dirty |= stream.in_update
@@ -170,6 +179,7 @@ class Replication:
         stream = self._streams.get(attribute, {}).get(peer)
         if attribute not in self._filters.tables or stream is None:
             return
+        self._choice.end(peer, attribute)
         if part.is_full:
             # Another node would not be a better replica; there may be room later.
             stream.tries = 0
