@@ -5,6 +5,10 @@ all of them have confirmed it. Only the rendezvous retransmits an event, to the 
 not confirmed it. A node that gets a retransmission does the same, and also sends the event to the
 replicas of children that do not answer; a replica forwards it to the children of the node that it
 is a replica of.
+
+Any node may send an event down a tree. So the events of other nodes, which are **relayed**, have
+room of their own, of which each peer that sends some has a share. An event beyond it is dropped,
+and its sender sends it again.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from smartpubsub.kademlia.keys import Contact
+from smartpubsub.kademlia.ledger import Ledger
+from smartpubsub.kademlia.settings import SECOND
 from smartpubsub.protocols.publication import EventId, Publication, Signing
 from smartpubsub.protocols.pubsub import Delivery
 from smartpubsub.protocols.runtime.failure_detector import FailureDetector
@@ -21,7 +27,12 @@ from smartpubsub.protocols.scoutsubs.attestation import ScoutOutbox
 from smartpubsub.protocols.scoutsubs.duplicates import DuplicateWindow, EventKey
 from smartpubsub.protocols.scoutsubs.filter_table import FormerChild, ScoutChild
 from smartpubsub.protocols.scoutsubs.filters import Filters
-from smartpubsub.protocols.scoutsubs.flight import Flight, FlightTarget, RootFlight
+from smartpubsub.protocols.scoutsubs.flight import (
+    FLIGHT_BYTES,
+    Flight,
+    FlightTarget,
+    RootFlight,
+)
 from smartpubsub.protocols.scoutsubs.local_delivery import LocalDelivery
 from smartpubsub.protocols.scoutsubs.messages import (
     NO_PEER,
@@ -42,6 +53,8 @@ from smartpubsub.seam import Peer
 _NO_FLIGHTS: Mapping[Peer, Flight] = MappingProxyType({})
 DROPPED_SHARE = 100
 """A node drops one in this many late events of a child at a time, as finding them takes long."""
+SEARCH_US = SECOND
+"""A node that finds no late relayed events looks for some again after this time."""
 
 
 @dataclass(slots=True)
@@ -69,6 +82,7 @@ class Dissemination:
 
     _outbox: ScoutOutbox
     _settings: ScoutSettings
+    _ledger: Ledger
     _own: Contact
     _signing: Signing
     _detector: FailureDetector
@@ -86,6 +100,12 @@ class Dissemination:
         settings = self._settings
         self._flights: dict[EventKey, dict[Peer, Flight]] = {}
         """By event and attribute, and by the node on whose behalf they are sent."""
+        self._root_count = 0
+        bytes_max = settings.relayed_bytes_max
+        self.account = self._ledger.open("events in flight", bytes_max, bytes_max // 2)
+        """The flights of other nodes' events, by the node that each has come from."""
+        self._search_us = 0
+        """When to look for late relayed events again."""
         self._links: dict[tuple[str, Peer], _ChildLink] = {}
         self._delivered = DuplicateWindow(settings.seen_us, settings.seen_count_max)
         self._has_shards = False
@@ -95,23 +115,43 @@ class Dissemination:
 
     @property
     def flight_count(self) -> int:
-        """The number of events in flight."""
-        return len(self._flights)
+        """The number of events in flight from this node as the rendezvous."""
+        return self._root_count
 
     @property
     def is_full(self) -> bool:
-        """Whether no more events can be taken until some are confirmed."""
-        return len(self._flights) >= self._settings.record_count_max and not self.drop_late()
+        """Whether the rendezvous can take no more events until some are confirmed."""
+        return self._root_count >= self._settings.record_count_max and not self.drop_late()
+
+    def _has_room_for(self, event: Publication, peer: Peer) -> bool:
+        """Whether there is room for an event that a peer has sent down a tree."""
+        if self._is_within_share(event, peer):
+            return True
+        now = self._outbox.now
+        if now >= self._search_us and not self._drop_late(self._late_flights(are_relayed=True)):
+            self._search_us = now + SEARCH_US
+        if self._is_within_share(event, peer):
+            return True
+        self.account.refuse()
+        return False
+
+    def _is_within_share(self, event: Publication, peer: Peer) -> bool:
+        """Whether a peer would leave at least as much room as it has taken."""
+        more = FLIGHT_BYTES + event.wire_bytes
+        room = self.account.size_max - self.account.size
+        return self.account.size_of(peer) + 2 * more <= room
 
     # --- children that do not confirm ---
 
     def drop_late(self) -> bool:
-        """Make room for an event: drop the oldest late events of the child that has most.
+        """Make room at the rendezvous: drop the oldest late events of the child that has most.
 
         Return whether there was any. So a child that confirms nothing loses events itself, and
         does not take the room of others.
         """
-        late = self._late_flights()
+        return self._drop_late(self._late_flights(are_relayed=False))
+
+    def _drop_late(self, late: dict[Peer, list[Flight]]) -> bool:
         if not late:
             return False
         peer, flights = max(late.items(), key=lambda item: len(item[1]))
@@ -119,16 +159,20 @@ class Dissemination:
             self._give_up(flight, peer)
         return True
 
-    def _late_flights(self) -> dict[Peer, list[Flight]]:
-        """By child: retransmitted events that it has not confirmed for long."""
+    def _late_flights(self, *, are_relayed: bool | None = None) -> dict[Peer, list[Flight]]:
+        """By child: events that it has not confirmed for long, of one kind or of both.
+
+        The rendezvous has also retransmitted them. A relay may be sent an event only once.
+        """
         horizon_us = self._outbox.now - self._settings.late_us
         late: dict[Peer, list[Flight]] = {}
         for flights in self._flights.values():
             for flight in flights.values():
-                if flight.sent_us > horizon_us:
+                is_relayed = not isinstance(flight, RootFlight)
+                if flight.sent_us > horizon_us or are_relayed not in (is_relayed, None):
                     continue
                 for peer, target in flight.targets.items():
-                    if target.tries:
+                    if target.tries or is_relayed:
                         late.setdefault(peer, []).append(flight)
         return late
 
@@ -181,7 +225,7 @@ class Dissemination:
             self._confirm(peer, key, NO_PEER)
         elif self._delivered.is_replay(key):
             self._outbox.reject("replay")
-        elif self.is_full:
+        elif not self._has_room_for(part.event, peer):
             self._outbox.reject("events")  # An unconfirmed event is retransmitted.
         elif not self._signing.is_signed(part.event):
             self._outbox.reject("signature")
@@ -261,9 +305,20 @@ class Dissemination:
         if not self._settings.is_reliable:
             return
         if flight.targets or isinstance(flight, RootFlight):
-            self._flights.setdefault(flight.key, {})[flight.on_behalf] = flight
+            flights = self._flights.setdefault(flight.key, {})
+            before = flights.get(flight.on_behalf)
+            if before is not None:
+                self._count(before, -1)
+            flights[flight.on_behalf] = flight
+            self._count(flight, 1)
         else:
             self._confirm_upward(flight)
+
+    def _count(self, flight: Flight, difference: int) -> None:
+        if isinstance(flight, RootFlight):
+            self._root_count += difference
+        else:
+            self.account.change(flight.came_from, difference * flight.memory_bytes)
 
     def _stand_in(self, peer: Peer, part: Notify) -> None:
         """Forward an event to the children of another node, from the replica of its table."""
@@ -490,9 +545,10 @@ class Dissemination:
 
     def end(self, flight: Flight) -> None:
         """Remove an event that is not in flight any more."""
-        flights = self._flights.get(flight.key)
-        if flights is not None:
-            flights.pop(flight.on_behalf, None)
+        flights = self._flights.get(flight.key, {})
+        kept = flights.pop(flight.on_behalf, None)
+        if kept is not None:
+            self._count(kept, -1)
             if not flights:
                 del self._flights[flight.key]
 
@@ -537,12 +593,10 @@ class Dissemination:
     def tick(self) -> None:
         """Remove events that no parent has retransmitted for long, and links to former children."""
         oldest = self._outbox.now - 2 * self._settings.renew_us
-        for key, flights in list(self._flights.items()):
-            for whose, flight in list(flights.items()):
+        for flights in list(self._flights.values()):
+            for flight in list(flights.values()):
                 if flight.upstream is not None and flight.sent_us < oldest:
-                    del flights[whose]
-            if not flights:
-                del self._flights[key]
+                    self.end(flight)
         for peer, late in self._late_flights().items():
             for flight in late[: max(0, len(late) - self._settings.late_count_max)]:
                 self._give_up(flight, peer)
@@ -560,6 +614,11 @@ class Dissemination:
         """
         assert self._settings.seen_us > 2 * self._settings.renew_us
         self._delivered.check()
+        every = [flight for flights in self._flights.values() for flight in flights.values()]
+        relayed = [flight for flight in every if not isinstance(flight, RootFlight)]
+        assert self._root_count == len(every) - len(relayed)
+        assert self.account.size == sum(flight.memory_bytes for flight in relayed)
+        self.account.check()
         for key, flights in self._flights.items():
             assert flights
             for on_behalf, flight in flights.items():

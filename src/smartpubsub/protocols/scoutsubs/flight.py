@@ -16,6 +16,9 @@ from smartpubsub.protocols.scoutsubs.messages import NO_PEER, Notify, Record
 from smartpubsub.protocols.scoutsubs.timeouts import MS
 from smartpubsub.seam import Peer
 
+FLIGHT_BYTES = 2 << 10
+"""About how much memory an event in flight takes beside its content."""
+
 
 class FlightState(Enum):
     """The state of an event in flight at one node."""
@@ -72,9 +75,17 @@ class Flight:
     """The first transmission, which is the same for all children."""
     key: EventKey = field(init=False)
     """The event and its attribute."""
+    came_from: Peer = field(init=False)
+    """The node that has sent the event first; `NO_PEER` at the rendezvous."""
 
     def __post_init__(self) -> None:
         self.key = (self.event.id, self.attribute)
+        self.came_from = self.upstream or NO_PEER
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory it takes."""
+        return FLIGHT_BYTES + self.event.wire_bytes
 
     def move(self, trigger: str) -> None:
         """Change the state along the table of transitions."""

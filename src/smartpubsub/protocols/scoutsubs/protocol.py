@@ -202,8 +202,8 @@ class ScoutSubs:
         self._shards = shards = Shards(outbox, settings, membership, filters)
         self._recent = recent = RecentEvents(outbox)
         self._dissemination = dissemination = Dissemination(
-            *(outbox, settings, own, signing, detector, times, recovery, tables_kept),
-            *(filters, delivery, recent, self._on_event_spread),
+            *(outbox, settings, kademlia.ledger, own, signing, detector, times, recovery),
+            *(tables_kept, filters, delivery, recent, self._on_event_spread),
             lambda flight: self._custody.on_confirmed(flight),
             lambda flight: self._custody.on_given_up(flight),
         )
@@ -910,7 +910,7 @@ class ScoutSubs:
         tables, copies = self._filters.tables.values(), self._tables_kept.kept.values()
         children = [len(table.children) for table in tables]
         largest = max((len(copy.children) for copy in copies), default=0)
-        copied = self._tables_kept.account
+        copied, relayed = self._tables_kept.account, self._dissemination.account
         records = settings.record_count_max
         bounds = (
             Bound("trees", len(tables), settings.tree_count_max),
@@ -920,6 +920,7 @@ class ScoutSubs:
             Bound("offered events", self._offers.held_count, HELD_COUNT_MAX),
             Bound("stored bytes", self._persistence.bytes_held, settings.stored_bytes_max),
             Bound("events in flight", self._dissemination.flight_count, records),
+            Bound("bytes of relayed events", relayed.size, relayed.size_max),
             Bound("event replicas", len(self._events_kept.kept), records),
             Bound("events that wait on their way up", len(self._forwarding), records),
             Bound("events that wait for a predecessor", len(self._admission), records),

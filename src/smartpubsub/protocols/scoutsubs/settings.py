@@ -75,6 +75,9 @@ class ScoutSettings:
     """Attributes that one peer may have filters under."""
     record_count_max: int = 100_000
     """Events that are not yet confirmed."""
+    relayed_bytes_max: int = 128 << 20
+    """About the size of all events in flight that other nodes have sent down a tree; one peer may
+    have sent at most as much as there is free room."""
     late_us: int = 5 * MINUTE
     late_count_max: int = 10_000
     """An event that a child does not confirm for `late_us` is late. If it has more late events than
