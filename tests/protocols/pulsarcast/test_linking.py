@@ -1,5 +1,7 @@
 """Topics in which publishers choose the links of events."""
 
+from functools import partial
+
 from smartpubsub.predicates import Predicate
 from smartpubsub.protocols.blocks import Cid, cid_of, cid_text, encode
 from smartpubsub.protocols.publication import EventId
@@ -64,6 +66,33 @@ def test_an_event_that_waits_for_its_links_is_refused_when_its_topic_is_left() -
     village.world.carry_out(village.host(4), core._outbox.take())
 
     assert village.refusals()[id] == "no node has the event to link to"
+
+
+def test_an_author_with_invented_links_does_not_keep_others_from_linking() -> None:
+    village = Village(16, PulsarSettings(keepers=1, waiting_count_max=20, names_max=10))
+    topic = village.create(AUTHOR, rules=Rules(linking=Linking.CUSTOM))
+    publish(village, AUTHOR, topic, b"root")
+    root = cid_at(village, AUTHOR, topic, b"root")
+    publish(village, AUTHOR, topic, b"branch", root)
+    village.subscribe(NEWCOMER, topic)
+    village.run(3)
+    core, replica = village.core(NEWCOMER), village.replica(NEWCOMER, topic)
+    assert root not in replica.log
+    refused: list[int] = []
+    for number in range(30):
+        invented = cid_of(encode({"no": number}))
+        core._parent_fetcher.when_here(
+            *(replica, (invented,), village.host(7).peer),
+            lambda: None,
+            partial(refused.append, number),
+        )
+    village.world.carry_out(village.host(NEWCOMER), core._outbox.take())
+    assert refused == list(range(20, 30))
+    id = publish(village, NEWCOMER, topic, b"other branch", root)
+    village.run(5)
+
+    assert refused == [*range(20, 30), 19]  # The attacker's last request gave way.
+    assert id in village.published()
 
 
 def test_links_go_with_a_request_and_survive_a_restart() -> None:

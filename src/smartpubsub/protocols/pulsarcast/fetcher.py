@@ -5,6 +5,7 @@ Links, and the heads that neighbours report, show which events are missing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -447,10 +448,21 @@ class Backfill(Component):
 
 @dataclass(slots=True, eq=False)
 class _LinkRequest:
+    author: Peer
     parents: tuple[Cid, ...]
     until_us: int
     then: Callable[[], None]
     otherwise: Callable[[], None]
+
+
+def _in_turn(requests: Sequence[_LinkRequest]) -> list[_LinkRequest]:
+    """Sort requests so that every author has its first before any has its second, and so on."""
+    counts: Counter[Peer] = Counter()
+    turns: list[tuple[int, int, _LinkRequest]] = []
+    for request in requests:
+        counts[request.author] += 1
+        turns.append((counts[request.author], len(turns), request))
+    return [request for _, _, request in sorted(turns, key=lambda turn: turn[:2])]
 
 
 @dataclass(slots=True, eq=False)
@@ -478,19 +490,24 @@ class ParentFetcher(Component):
         self,
         replica: TopicReplica,
         parents: tuple[Cid, ...],
+        author: Peer,
         then: Callable[[], None],
         otherwise: Callable[[], None],
     ) -> None:
-        """Call `then` when events are here, or `otherwise` if they cannot be fetched."""
+        """Call `then` when events are here, or `otherwise` if they cannot be fetched.
+
+        `author` wants to link to them. If too many wait, the author of most gives way.
+        """
         if all(cid in replica.log for cid in parents):
             then()
             return
         search = self._searches.setdefault(replica.id, _ParentSearch())
-        if len(search.requests) >= self._settings.waiting_count_max:
-            otherwise()
-            return
         until_us = self._outbox.now + PARENTS_TIMEOUT_US
-        search.requests.append(_LinkRequest(parents, until_us, then, otherwise))
+        search.requests.append(_LinkRequest(author, parents, until_us, then, otherwise))
+        if len(search.requests) > self._settings.waiting_count_max:
+            last = _in_turn(search.requests)[-1]
+            search.requests.remove(last)
+            last.otherwise()
         self._membership.stay(replica, PARENTS_TIMEOUT_US)
         self._membership.attach(replica)
         if len(search.requests) == 1:
@@ -506,7 +523,10 @@ class ParentFetcher(Component):
         if not sources or not replica.log.is_settled:
             return  # Until the log is settled, it could take an answer for missed events.
         lacking = dict.fromkeys(
-            cid for request in search.requests for cid in request.parents if cid not in replica.log
+            cid
+            for request in _in_turn(search.requests)
+            for cid in request.parents
+            if cid not in replica.log
         )
         source = sources[search.asked % len(sources)]
         search.asked += 1

@@ -324,6 +324,7 @@ class TopicPublisher(Component):
         self._parent_fetcher.when_here(
             replica,
             parents or (),
+            self._own,
             partial(self._link, publication, topic, parents, replica),
             partial(self._outbox.deliver, refused),
         )
@@ -469,7 +470,7 @@ class RequestServer(Component):
             self._answer(peer, message, "unauthorised")
             return
         then = partial(self._take, replica, peer, message, draft)
-        self._parent_fetcher.when_here(replica, draft.parents or (), then, lambda: None)
+        self._parent_fetcher.when_here(replica, draft.parents or (), peer, then, lambda: None)
 
     def _answer(self, peer: Peer, message: PublishRequest, refusal: str) -> None:
         answer = Granted(message.topic_id, message.start, message.turn, refusal)
