@@ -26,7 +26,7 @@ export const Event = messages(declared('pubsub'), 'Message')
 export const Bundle = messages(declared('ScoutSubs'), 'Bundle')
 
 export const KADEMLIA = '/smartpubsub/kad/2.0.0'
-export const SCOUTSUBS = '/smartpubsub/scoutsubs/4.0.0'
+export const SCOUTSUBS = '/smartpubsub/scoutsubs/5.0.0'
 export const FIND_NODE = 4
 export const TOPIC = 'smartpubsub'
 export const MESSAGE_BYTES_MAX = 4 << 20

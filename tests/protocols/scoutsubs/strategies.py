@@ -25,6 +25,7 @@ peers_or_none = st.just(NO_PEER) | peers
 addresses = st.lists(st.binary(max_size=40) | st.just(b"a" * 512), max_size=3).map(tuple)
 contacts = st.builds(Contact.of, peers, addresses)
 some_contacts = st.lists(contacts, max_size=3).map(tuple)
+event_digests = st.binary(min_size=32, max_size=32)
 evidence = st.sampled_from([0, 1, 64, 64 + 17]).map(lambda length: b"s" * length)
 some_holders = st.lists(st.builds(messages.Holder, peers, evidence), max_size=3).map(tuple)
 some_predicates = st.lists(said().map(predicate), max_size=3).map(tuple)
@@ -158,7 +159,7 @@ some_parts = st.one_of(
         numbers,
         numbers,
     ),
-    st.builds(messages.KeptAt, ids, attributes, numbers, numbers, evidence),
+    st.builds(messages.KeptAt, ids, attributes, numbers, numbers, event_digests, evidence),
     st.builds(messages.Accuse, ids, answers),
     st.builds(messages.Convict, publications, numbers, evidence, answers),
     st.builds(messages.Probe, numbers),
